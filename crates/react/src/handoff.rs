@@ -290,7 +290,7 @@ impl HandoffGroup {
         // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
         let (handoff, mut run) = self.begin(input)?;
-        let output = self.drive_agents(&mut run, handoff, &context, (&events, &mailbox)).await;
+        let output = self.drive_agents(&mut run, handoff, &context, &events, &mailbox).await;
         let output =
             output.map_err(|error| error.with_transcript_and_usage(run.closed_transcript(), run.usage()));
         if output.is_err() {
@@ -307,7 +307,8 @@ impl HandoffGroup {
         run: &mut Run,
         mut handoff: HandoffState,
         context: &RunContext,
-        (events, mailbox): (&EventSink, &Mailbox),
+        events: &EventSink,
+        mailbox: &Mailbox,
     ) -> Result<RunOutput, AgentError> {
         let mut reason = "it has the conversation".to_owned();
         loop {
@@ -325,7 +326,7 @@ impl HandoffGroup {
                 }
                 is_pending
             };
-            let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
+            let output = agent.drive_until(run, context, events, mailbox, &has_handoff).await?;
             if let Some(output) = output {
                 return Ok(handoff.add_to_output(output));
             }

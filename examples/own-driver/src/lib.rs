@@ -449,7 +449,7 @@ async fn guard_calls(
     run.return_calls();
     for call in member.extensions.unchecked_calls(batch) {
         let (decided, cx) = (batch.resumed.get(&call.id), shared.for_hooks(run));
-        let checked = member.extensions.check_call(call, decided, (member.tools.pipeline(), tools), &cx);
+        let checked = member.extensions.check_call(call, decided, member.tools.pipeline(), tools, &cx);
         let Some(outcome) = within(run.time_left(), checked).await else {
             run.on_time_limit();
             break;

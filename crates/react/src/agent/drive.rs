@@ -21,7 +21,7 @@ use super::{
     clock::{Clock, with_time_limit},
     deprecation_warnings::DeprecationWarnings,
     events::{EventSink, ProgressRelay},
-    guardrails::ParallelCheck,
+    guardrails::{CheckedReply, ParallelCheck},
     run_handle::Mailbox,
     task_flag::TaskFlag,
 };
@@ -38,6 +38,24 @@ use crate::{
 /// `true`, the agent stops driving the run, for example because another agent takes over.
 pub(crate) type StopCondition<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
+/// The parts of a driven run that its effects share.
+pub(super) struct DriveScope<'a> {
+    /// The context of the run, with the additions of [`ReactAgent::call_context`].
+    pub(super) context: Arc<RunContext>,
+    pub(super) entries: &'a Entries,
+    pub(super) events: &'a EventSink,
+    pub(super) budget: &'a RunBudget,
+    pub(super) tasks: &'a TaskFlag,
+}
+
+impl DriveScope<'_> {
+    /// Creates the context of a hook. It shares the messages of `run`, so it must be dropped before
+    /// a message is added.
+    pub(super) fn step_context(&self, run: &Run) -> StepContext {
+        StepContext::new(run, &self.context, self.entries)
+    }
+}
+
 impl ReactAgent {
     /// Creates a run from `input`, and drives it until it ends or is suspended.
     pub(super) async fn run_to_end(
@@ -49,7 +67,7 @@ impl ReactAgent {
         // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
         let mut run = self.create_run(input)?;
-        let output = self.drive_until(&mut run, context, (events, &mailbox), &|_| false).await;
+        let output = self.drive_until(&mut run, context, events, &mailbox, &|_| false).await;
         if output.is_err() {
             // The run is dropped below. Cancel it first, so that `close` returns its undelivered
             // messages to the handle.
@@ -69,7 +87,7 @@ impl ReactAgent {
         events: &EventSink,
     ) -> Result<RunOutput, AgentError> {
         let mailbox = Mailbox::attach(&context);
-        let output = self.drive_until(run, context, (events, &mailbox), &|_| false).await;
+        let output = self.drive_until(run, context, events, &mailbox, &|_| false).await;
         mailbox.close(run);
         output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
     }
@@ -82,7 +100,8 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         mut context: RunContext,
-        (events, mailbox): (&EventSink, &Mailbox),
+        events: &EventSink,
+        mailbox: &Mailbox,
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentError> {
         run.apply_approvals(&mut context);
@@ -97,9 +116,10 @@ impl ReactAgent {
             haft.run.id = context.run_id,
         );
         let (tasks, mut parallel) = (TaskFlag::default(), ParallelCheck::default());
+        let context = Arc::new(self.call_context(context, &budget, events));
+        let scope = DriveScope { context, entries: &entries, events, budget: &budget, tasks: &tasks };
         let result = async {
-            let observers = (events, mailbox, &budget, &entries, &tasks);
-            let mut work = pin!(self.perform_effects(run, context, observers, &mut parallel, until));
+            let mut work = pin!(self.perform_effects(run, mailbox, &scope, &mut parallel, until));
             tokio::select! {
                 // `biased`: a finished run is returned even if the token was cancelled at the same
                 // time.
@@ -135,8 +155,8 @@ impl ReactAgent {
     async fn perform_effects(
         &self,
         run: &mut Run,
-        context: RunContext,
-        (events, mailbox, budget, entries, tasks): (&EventSink, &Mailbox, &RunBudget, &Entries, &TaskFlag),
+        mailbox: &Mailbox,
+        scope: &DriveScope<'_>,
         parallel: &mut ParallelCheck,
         until: StopCondition<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
@@ -146,12 +166,12 @@ impl ReactAgent {
         if until(run) {
             return Ok(None);
         }
-        let context = Arc::new(self.call_context(context, budget, events));
+        let DriveScope { context, entries, events, budget, tasks } = scope;
         let clock = Clock::new();
         let placeholders = QueueResolver::new();
         let mut inputs = {
             let _running = tasks.set();
-            self.prepare_step(run, &context, entries, None).await?
+            self.prepare_step(run, scope, None).await?
         };
         inputs.tools.diagnostics().iter().for_each(|diagnostic| tracing::warn!("{diagnostic}"));
         let mut deprecated = DeprecationWarnings::default();
@@ -165,9 +185,8 @@ impl ReactAgent {
             }
             save_entries(run, entries);
             budget.report(run);
-            let change_view = |view, run: &Run| {
-                self.0.extensions.process_history(view, &StepContext::new(run, &context, entries))
-            };
+            let change_view =
+                |view, run: &Run| self.0.extensions.process_history(view, &scope.step_context(run));
             let history: Option<&ViewChange<'_>> = has_processors.then_some(&change_view);
             let step = Step {
                 resolver: Some(&placeholders),
@@ -185,24 +204,21 @@ impl ReactAgent {
                 Effect::Prepare => {
                     let last = inputs.instructions.take();
                     let _running = tasks.set();
-                    inputs = self.prepare_step(run, &context, entries, last).await?;
+                    inputs = self.prepare_step(run, scope, last).await?;
                     deprecated.warn_once(&inputs.tools);
                 }
                 Effect::CheckInput(check) => {
                     let _running = tasks.set();
-                    self.check_input(run, check, parallel, (&context, entries)).await?;
+                    self.check_input(run, check, parallel, scope).await?;
                 }
-                Effect::Chat(request) => {
-                    let hooks = (&context, entries, &mut *parallel);
-                    self.request_reply(run, request, &inputs, hooks, (events, budget, tasks)).await?;
-                }
+                Effect::Chat(request) => self.request_reply(run, *request, &inputs, parallel, scope).await?,
                 Effect::Call(batch) => {
-                    let (tools, _running) = (inputs.tools.clone(), tasks.set());
-                    self.perform_calls(run, tools, batch, &context, (events, budget, entries)).await?;
+                    let _running = tasks.set();
+                    self.perform_calls(run, inputs.tools.clone(), batch, scope).await?;
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
-                Effect::Check(output) => self.check(run, *output, (&context, entries, tasks)).await?,
-                Effect::Review(calls) => self.review_calls(run, calls, (&context, entries, tasks)).await?,
+                Effect::Check(output) => self.check(run, *output, scope).await?,
+                Effect::Review(calls) => self.review_calls(run, calls, scope).await?,
                 Effect::Wait(_) => {
                     return run.to_suspended().map(|suspended| Some(RunOutput::Suspended(suspended)));
                 }
@@ -215,39 +231,43 @@ impl ReactAgent {
     async fn request_reply(
         &self,
         run: &mut Run,
-        request: Box<ChatRequest>,
+        request: ChatRequest,
         inputs: &StepInputs,
-        (context, entries, parallel): (&Arc<RunContext>, &Entries, &mut ParallelCheck),
-        (events, budget, tasks): (&EventSink, &RunBudget, &TaskFlag),
+        parallel: &mut ParallelCheck,
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
-        let left = run.time_left();
-        let reply = if self.start_parallel_check(run, parallel, (context, entries)) {
-            let chat =
-                self.chat_with_parallel_check(run, (inputs, &request), (events, budget), parallel, left);
-            match Box::pin(chat).await? {
-                ControlFlow::Continue(reply) => reply,
-                ControlFlow::Break(()) => return Ok(()),
-            }
-        } else {
-            let chat = pin!(self.chat(run, inputs, &request, (events, budget)));
-            with_time_limit(left, chat).await?.transpose()?
-        };
-        // The request and the transcript share one list of messages. The transcript can add a
-        // message without copying the list only after the request is dropped.
-        drop(request);
-        match reply {
-            Some(reply) => {
+        match self.send_request(run, request, inputs, parallel, scope).await? {
+            ControlFlow::Continue(Some(reply)) => {
                 let reply = {
-                    let _running = tasks.set();
-                    self.run_reply_hooks(reply, run, (context, entries)).await?
+                    let _running = scope.tasks.set();
+                    self.run_reply_hooks(reply, run, scope).await?
                 };
-                Self::report_reply(run, reply, events).await
+                Self::report_reply(run, reply, scope.events).await
             }
-            None => {
+            ControlFlow::Continue(None) => {
                 run.on_time_limit();
                 Ok(())
             }
+            ControlFlow::Break(()) => Ok(()),
         }
+    }
+
+    /// Sends `request` within the remaining time of `run`. The request shares its list of messages
+    /// with the transcript, so it ends here, before the transcript grows.
+    async fn send_request(
+        &self,
+        run: &mut Run,
+        request: ChatRequest,
+        inputs: &StepInputs,
+        parallel: &mut ParallelCheck,
+        scope: &DriveScope<'_>,
+    ) -> Result<CheckedReply, AgentErrorKind> {
+        let left = run.time_left();
+        if self.start_parallel_check(run, parallel, scope) {
+            return self.chat_with_parallel_check(run, inputs, &request, scope, parallel, left).await;
+        }
+        let chat = self.chat(run, inputs, &request, scope.events, scope.budget);
+        Ok(ControlFlow::Continue(with_time_limit(left, chat).await?.transpose()?))
     }
 
     /// Runs the output validators on `output`, and reports the result to `run`.
@@ -255,13 +275,10 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         output: Output,
-        (context, entries, tasks): (&Arc<RunContext>, &Entries, &TaskFlag),
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
-        let _running = tasks.set();
-        // `cx` also shares the list of messages, so it is dropped before `on_check`.
-        let cx = StepContext::new(run, context, entries);
-        let verdict = self.0.extensions.validate(output, &cx).await;
-        drop(cx);
+        let _running = scope.tasks.set();
+        let verdict = self.0.extensions.validate(output, &scope.step_context(run)).await;
         run.on_check(verdict)
     }
 
@@ -271,16 +288,15 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         calls: Vec<AgentStep>,
-        (context, entries, tasks): (&Arc<RunContext>, &Entries, &TaskFlag),
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
-        let _running = tasks.set();
+        let _running = scope.tasks.set();
         let is_handoff =
             |it: &AgentStep| it.result.is_success() && self.0.handoff_tools.contains(&it.tool_name);
         let review = if calls.iter().any(is_handoff) {
             CallReview::Continue
         } else {
-            let cx = StepContext::new(run, context, entries);
-            self.0.extensions.review_calls(calls, &cx).await?
+            self.0.extensions.review_calls(calls, &scope.step_context(run)).await?
         };
         run.on_review(review)
     }
@@ -291,11 +307,11 @@ impl ReactAgent {
         &self,
         reply: Result<Reply, ModelError>,
         run: &mut Run,
-        (context, entries): (&Arc<RunContext>, &Entries),
+        scope: &DriveScope<'_>,
     ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
         match reply {
             Ok(reply) => {
-                let cx = StepContext::new(run, context, entries);
+                let cx = scope.step_context(run);
                 self.0.extensions.after_reply(reply, run, &cx).await.map(Ok)
             }
             Err(error) => Ok(Err(error)),
@@ -306,10 +322,9 @@ impl ReactAgent {
     /// the summary to the run.
     async fn compact(&self, run: &mut Run, part: TranscriptView) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
-        let summary = compaction::summarize(&*self.0.compactor, &part).instrument(span);
-        let summary = with_time_limit(run.time_left(), summary).await?;
-        drop(part);
-        match summary {
+        let compactor = Arc::clone(&self.0.compactor);
+        let summary = async move { compaction::summarize(&*compactor, &part).await }.instrument(span);
+        match with_time_limit(run.time_left(), summary).await? {
             Some(summary) => run.on_compact(summary),
             None => {
                 run.on_time_limit();
@@ -359,16 +374,15 @@ impl ReactAgent {
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
-        context: &Arc<RunContext>,
-        (events, budget, entries): (&EventSink, &RunBudget, &Entries),
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
         if !self.0.extensions.unchecked_calls(&batch).is_empty() {
-            return Box::pin(self.guard_calls(run, &tools, &batch, (context, entries), events)).await;
+            return self.guard_calls(run, &tools, &batch, scope).await;
         }
         let left = run.time_left();
-        budget.begin_calls(run);
-        let result = self.execute_until(left, run, tools, batch, context, (events, entries)).await;
-        budget.end_calls(run);
+        scope.budget.begin_calls(run);
+        let result = self.execute_until(left, run, tools, batch, scope).await;
+        scope.budget.end_calls(run);
         if !result? {
             run.on_time_limit();
         }
@@ -383,17 +397,12 @@ impl ReactAgent {
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
-        context: &Arc<RunContext>,
-        sinks: (&EventSink, &Entries),
+        scope: &DriveScope<'_>,
     ) -> Result<bool, AgentErrorKind> {
-        if left.is_none() {
-            self.execute_calls(run, tools, batch, (context, context), sinks).await?;
-            return Ok(true);
-        }
-        let cancellation = context.cancellation.child_token();
+        let cancellation = scope.context.cancellation.child_token();
         let time_is_up = cancellation.clone();
-        let for_calls = Arc::new(RunContext { cancellation, ..RunContext::clone(context) });
-        let mut calls = pin!(self.execute_calls(run, tools, batch, (context, &for_calls), sinks));
+        let for_calls = Arc::new(RunContext { cancellation, ..RunContext::clone(&scope.context) });
+        let mut calls = pin!(self.execute_calls(run, tools, batch, &for_calls, scope));
         if let Some(result) = with_time_limit(left, calls.as_mut()).await? {
             return result.map(|()| true);
         }
@@ -411,54 +420,49 @@ impl ReactAgent {
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
-        (context, for_calls): (&Arc<RunContext>, &Arc<RunContext>),
-        (events, entries): (&EventSink, &Entries),
+        for_calls: &Arc<RunContext>,
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed, suspended, failed_attempts, denied, guarded } = batch;
         for call in &calls {
-            events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
+            scope.events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
         let guarded_tools =
             self.0.extensions.has_guardrails(GuardrailStage::CallResult).then(|| tools.clone());
-        let has_queue = context.state.get::<QueueHandle>().is_some();
+        let has_queue = scope.context.state.get::<QueueHandle>().is_some();
         let queues = has_queue.then(|| CallQueues::new(run, &calls));
         let states =
             queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
-        let call_states = states.unwrap_or_default();
-        let run_context = Arc::clone(for_calls);
         let batch = Batch {
             tools,
             calls,
             resumed,
-            run_context,
-            call_states,
+            run_context: Arc::clone(for_calls),
+            call_states: states.unwrap_or_default(),
             suspended,
             failed_attempts,
             denied,
             repaired: guarded,
         };
         let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
-        loop {
-            // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
-            // otherwise store it.
-            let (event, has_ended) = match (outcomes.next().await, &guarded_tools) {
-                (Some((_, outcome)), _) if is_cancelled(&outcome, for_calls) => continue,
-                (Some((_, outcome)), None) => (Self::record_outcome(run, outcome, queues.as_ref())?, false),
-                (Some((_, outcome)), Some(tools)) => {
-                    let guarded = Box::pin(self.guard_result(run, tools, outcome, (context, entries)));
-                    let (outcome, has_ended) = guarded.await?;
-                    (Self::record_outcome(run, outcome, queues.as_ref())?, has_ended)
-                }
-                (None, _) => return Ok(()),
+        while let Some((_, outcome)) = outcomes.next().await {
+            if is_cancelled(&outcome, for_calls) {
+                continue;
+            }
+            let (outcome, has_ended) = match &guarded_tools {
+                Some(tools) => self.guard_result(run, tools, outcome, scope).await?,
+                None => (outcome, false),
             };
+            let event = Self::record_outcome(run, outcome, queues.as_ref())?;
             // Save the entries before the `await`: if the driver is dropped there, the run has both
             // the result and the entries changed by the call.
-            save_entries(run, entries);
-            events.emit(|| event).await;
+            save_entries(run, scope.entries);
+            scope.events.emit(|| event).await;
             if has_ended {
                 return Err(run.end_by_guardrail());
             }
         }
+        Ok(())
     }
 
     /// Reports the `outcome` of a call to `run`, and returns the event for it. Calls pushed to the

@@ -10,17 +10,16 @@ use haft_core::{
     call::Outcome,
     model::{ChatRequest, ModelError},
     pipeline::CallOutcome,
-    tool::RunContext,
     toolset::ToolList,
     usage::Usage,
 };
 
-use super::{ReactAgent, clock::with_time_limit, events::EventSink};
+use super::{ReactAgent, clock::with_time_limit, drive::DriveScope};
 use crate::{
     Run,
     dialect::Reply,
-    extension::{Entries, StepContext, StepInputs},
-    run::{CallBatch, GuardrailOutcome, InputCheck, RulingDecision, RunBudget, RunState},
+    extension::StepInputs,
+    run::{CallBatch, GuardrailOutcome, InputCheck, RulingDecision, RunState},
 };
 
 type CheckOutcome = Result<GuardrailOutcome<Vec<Message>>, AgentErrorKind>;
@@ -77,7 +76,7 @@ impl ParallelCheck {
 
 /// The reply of the model, or `None` if the time of the run is up. `Break` if the input guardrails
 /// have ended the request.
-type CheckedReply = ControlFlow<(), Option<Result<Reply, ModelError>>>;
+pub(super) type CheckedReply = ControlFlow<(), Option<Result<Reply, ModelError>>>;
 
 impl ReactAgent {
     /// Performs [`Effect::CheckInput`](crate::Effect::CheckInput).
@@ -86,17 +85,16 @@ impl ReactAgent {
         run: &mut Run,
         check: InputCheck,
         parallel: &mut ParallelCheck,
-        (context, entries): (&Arc<RunContext>, &Entries),
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
         if check.is_parallel && parallel.last().is_some() {
             parallel.finish().await?;
             return parallel.report(run);
         }
-        let cx = StepContext::new(run, context, entries);
         // A received reply waits for the guardrails, whose own timeout applies.
         let left = run.time_left().filter(|_| run.state() == RunState::Preparing);
-        let outcome = with_time_limit(left, pin!(self.0.extensions.check_input(&check, &cx))).await?;
-        drop(cx);
+        let extensions = &self.0.extensions;
+        let outcome = with_time_limit(left, extensions.check_input(&check, &scope.step_context(run))).await?;
         match outcome {
             Some(outcome) => run.on_input_check(&check, outcome?),
             None => {
@@ -112,7 +110,7 @@ impl ReactAgent {
         &self,
         run: &Run,
         parallel: &mut ParallelCheck,
-        (context, entries): (&Arc<RunContext>, &Entries),
+        scope: &DriveScope<'_>,
     ) -> bool {
         let current = run.input_check();
         let new = match parallel.last() {
@@ -120,7 +118,7 @@ impl ReactAgent {
             None => current,
         };
         if let Some(check) = new {
-            let (extensions, cx) = (Arc::clone(&self.0.extensions), StepContext::new(run, context, entries));
+            let (extensions, cx) = (Arc::clone(&self.0.extensions), scope.step_context(run));
             let own = check.clone();
             let checking = async move { extensions.check_input(&own, &cx).await };
             parallel.running.push_back((check, checking.boxed()));
@@ -133,15 +131,16 @@ impl ReactAgent {
     pub(super) async fn chat_with_parallel_check(
         &self,
         run: &mut Run,
-        (inputs, request): (&StepInputs, &ChatRequest),
-        (events, budget): (&EventSink, &RunBudget),
+        inputs: &StepInputs,
+        request: &ChatRequest,
+        scope: &DriveScope<'_>,
         parallel: &mut ParallelCheck,
         left: Option<Duration>,
     ) -> Result<CheckedReply, AgentErrorKind> {
-        let held = events.holding();
+        let held = scope.events.holding();
         let (reply, checked) = {
-            let chat = self.chat(run, inputs, request, (&held, budget));
-            let mut chat = pin!(async { with_time_limit(left, pin!(chat)).await?.transpose() });
+            let chat = self.chat(run, inputs, request, &held, scope.budget);
+            let mut chat = pin!(async { with_time_limit(left, chat).await?.transpose() });
             tokio::select! {
                 biased;
                 checked = parallel.finish() => match checked {
@@ -184,20 +183,17 @@ impl ReactAgent {
         run: &mut Run,
         tools: &ToolList,
         batch: &CallBatch,
-        (context, entries): (&Arc<RunContext>, &Entries),
-        events: &EventSink,
+        scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
         run.return_calls();
         let extensions = &self.0.extensions;
         let unchecked = extensions.unchecked_calls(batch);
         let outcomes = {
-            let cx = StepContext::new(run, context, entries);
-            let place = (self.0.tools.pipeline(), tools);
+            let (cx, pipeline) = (scope.step_context(run), self.0.tools.pipeline());
             let checks = unchecked
                 .iter()
-                .map(|call| extensions.check_call(call, batch.resumed.get(&call.id), place, &cx));
-            let checks = join_all(checks);
-            with_time_limit(run.time_left(), pin!(checks)).await?
+                .map(|call| extensions.check_call(call, batch.resumed.get(&call.id), pipeline, tools, &cx));
+            with_time_limit(run.time_left(), join_all(checks)).await?
         };
         let Some(outcomes) = outcomes else {
             run.on_time_limit();
@@ -206,8 +202,8 @@ impl ReactAgent {
         for (call, outcome) in unchecked.into_iter().zip(outcomes) {
             if let Some(result) = run.on_call_check(&call.id, outcome?)? {
                 let result = Arc::clone(result);
-                events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
-                events.emit(|| RunEvent::CallFinished { result }).await;
+                scope.events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
+                scope.events.emit(|| RunEvent::CallFinished { result }).await;
             }
         }
         Ok(())
@@ -220,14 +216,13 @@ impl ReactAgent {
         run: &mut Run,
         tools: &ToolList,
         outcome: CallOutcome,
-        (context, entries): (&Arc<RunContext>, &Entries),
+        scope: &DriveScope<'_>,
     ) -> Result<(CallOutcome, bool), AgentErrorKind> {
         let CallOutcome::Finished(result) = outcome else { return Ok((outcome, false)) };
-        let cx = StepContext::new(run, context, entries);
         let is_handoff = self.0.handoff_tools.contains(&result.name);
         let arguments = result.output().filter(|_| is_handoff).and_then(|it| it.structured.clone());
-        let (mut result, reports) = self.0.extensions.check_result(result, tools, &cx).await?;
-        drop(cx);
+        let (mut result, reports) =
+            self.0.extensions.check_result(result, tools, &scope.step_context(run)).await?;
         if let (Some(arguments), Outcome::Done(output)) = (arguments, &mut result.outcome) {
             // The hook of the hand-off needs its typed arguments.
             output.structured.get_or_insert(arguments);

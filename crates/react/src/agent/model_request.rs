@@ -28,7 +28,8 @@ impl ReactAgent {
         run: &Run,
         inputs: &StepInputs,
         request: &ChatRequest,
-        (events, budget): (&EventSink, &RunBudget),
+        events: &EventSink,
+        budget: &RunBudget,
     ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
         let content = self.0.traces_content;
         let span = tracing::info_span!(

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use haft_core::{Message, agent::AgentErrorKind, tool::RunContext, toolset::ListContext};
+use haft_core::{Message, agent::AgentErrorKind, toolset::ListContext};
 
-use super::{ReactAgent, with_prices};
-use crate::{
-    Run,
-    extension::{Entries, StepContext, StepInputs},
-};
+use super::{ReactAgent, drive::DriveScope, with_prices};
+use crate::{Run, extension::StepInputs};
 
 impl ReactAgent {
     /// Lists the tools and runs the hooks for the next request. `last` contains the instructions of
@@ -17,23 +14,20 @@ impl ReactAgent {
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
-        context: &Arc<RunContext>,
-        entries: &Entries,
+        scope: &DriveScope<'_>,
         last: Option<Arc<Message>>,
     ) -> Result<StepInputs, AgentErrorKind> {
-        let (run_id, state) = (context.run_id.clone(), context.state.clone());
+        let (run_id, state) = (scope.context.run_id.clone(), scope.context.state.clone());
         let tools = self.0.tools.list(&ListContext { step: run.step(), run_id, state }).await;
         let tools = if self.0.handoff_conditions.is_empty() {
             tools
         } else {
-            let cx = StepContext::new(run, context, entries);
-            self.without_disabled_handoffs(tools, &cx).await?
+            self.without_disabled_handoffs(tools, &scope.step_context(run)).await?
         };
         let mut inputs = StepInputs::new(tools, Arc::clone(&self.0.model), Arc::clone(&self.0.dialect));
         inputs.instructions.clone_from(&self.0.instructions);
         inputs.handoff_tools = Arc::clone(&self.0.handoff_tools);
-        let cx = StepContext::new(run, context, entries);
-        let mut inputs = self.0.extensions.prepare(inputs, run, &cx).await?;
+        let mut inputs = self.0.extensions.prepare(inputs, run, &scope.step_context(run)).await?;
         // The agent's model already has the agent's prices. A model selected by a hook does not.
         if !Arc::ptr_eq(&inputs.model, &self.0.model) {
             inputs.model = with_prices(inputs.model, self.0.prices.as_ref());

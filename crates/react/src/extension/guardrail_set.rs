@@ -139,7 +139,8 @@ impl ExtensionSet {
         &self,
         call: &ToolCall,
         resumed: Option<&ResumedCall>,
-        (pipeline, tools): (&Pipeline, &ToolList),
+        pipeline: &Pipeline,
+        tools: &ToolList,
         cx: &StepContext,
     ) -> Result<GuardrailOutcome<NewArguments>, AgentErrorKind> {
         let mut outcome = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };

@@ -89,7 +89,6 @@ impl Run {
             settings: &settings,
         };
         let request = catch_dialect_panic("Dialect::build_request", || dialect.build_request(&prompt))?;
-        drop(prompt);
         self.head.requests += 1;
         self.head.state.await_reply(sent);
         Ok(Some(Effect::Chat(Box::new(request))))
