@@ -1,4 +1,5 @@
-//! Release builds of programs that run a local model, optimized for the processor of this machine.
+//! Builds of programs that run a local model, optimized for the processor of this machine, in the
+//! profile `quick`, which has a short first build.
 //!
 //! With `target-cpu=native`, prompts are read 1.4 to 1.8 times as fast. The flag would invalidate
 //! the files in the ordinary target folder, so these builds use a separate target folder.
@@ -18,6 +19,9 @@ use crate::process::{announce, cargo_command, command_in_root, run as run_comman
 use crate::workspace::Workspace;
 
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
+
+/// The cargo profile of these builds, which is also the name of its folder.
+pub(crate) const PROFILE: &str = "quick";
 
 /// Builds the program `name`, optimized for this machine, and runs it with `arguments`. If
 /// `HAFT_MODEL` is set, the program receives this variable with an absolute path.
@@ -61,13 +65,13 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
 fn build_program(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");
-    let is_first = !target.join("release").exists();
+    let is_first = !target.join(PROFILE).exists();
     announce(&format!(
         "building {name} with optimisation for this machine{}",
         if is_first { "; the first build takes a few minutes" } else { "" }
     ));
     run_command(&mut build_command(&workspace, name, &target)?)?;
-    Ok(command_in_root(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
+    Ok(command_in_root(target.join(PROFILE).join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
 /// Returns a cargo command that builds all programs of the package with the program `name` into the
@@ -77,7 +81,8 @@ pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) ->
         .package_of_program(name)
         .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
     // Exclude xtask: it enables features of shared dependencies that no other program needs.
-    let mut command = cargo_command(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
+    let mut command = cargo_command(&["build", "--locked", "--profile", PROFILE]);
+    command.args(["--workspace", "--exclude", "xtask"]);
     for name in package.programs() {
         command.args(["--bin", name]);
     }

@@ -15,7 +15,7 @@ fn relative_model_path_becomes_absolute() {
 #[test]
 fn all_programs_share_one_feature_set() {
     let workspace = Workspace::load().expect("metadata");
-    let shared = "cargo build --locked --release --workspace --exclude xtask";
+    let shared = "cargo build --locked --profile quick --workspace --exclude xtask";
     for (name, bins) in [
         ("haft", "--bin haft"),
         ("eval", "--bin eval"),
