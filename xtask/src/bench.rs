@@ -5,23 +5,22 @@ use std::{env, fs};
 
 use crate::eval;
 use crate::failure::Failure;
-use crate::process::{announce, cargo_command, command_in_root, run as run_command, run_succeeds};
+use crate::process::{cargo_command, run as run_command};
+use crate::setup::VALGRIND;
 use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// The benches whose instruction counts are checked in CI. The counts depend on the compiler, but
+/// The benches whose instruction counts are checked weekly. The counts depend on the compiler, but
 /// their ratios to the counts of the baselines without haft hardly do.
 const INSTRUCTION_BENCHES: [&str; 2] = ["call", "step"];
 
-/// The bench whose peak memory is checked in CI. It runs without valgrind.
+/// The bench whose peak memory is checked weekly. It runs without valgrind.
 const MEMORY_BENCH: &str = "process";
 
 /// The environment variable that requires valgrind: if it is set, a missing valgrind is an error.
-/// It is set in CI.
+/// It is set in the weekly workflow.
 const REQUIRE_COUNTS_VARIABLE: &str = "HAFT_COUNTS";
-
-pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 
 /// The comparison of the local model with llama.cpp. It is an option of the program `eval`, because
 /// it needs the same models and the same server.
@@ -49,27 +48,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.arg("--").args(rest))
 }
 
-/// Runs the checks for CI: the peak memory and the instruction counts of the benches. If valgrind
-/// is missing, the instruction counts are not checked, and an error is returned if `HAFT_COUNTS` is
-/// set.
+/// Checks the peak memory and the instruction counts of the benches. Tries to install valgrind if it
+/// is missing. Without valgrind, the instruction counts are not checked, and an error is returned if
+/// `HAFT_COUNTS` is set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
     run(&[MEMORY_BENCH.to_owned(), check.clone()])?;
-    if has_valgrind() {
+    VALGRIND.ensure_installed();
+    if VALGRIND.is_installed() {
         let names = INSTRUCTION_BENCHES.map(str::to_owned);
         return run(&[names.as_slice(), &[check]].concat());
     }
-    let missing = format!("counting instructions requires valgrind: `{INSTALL_VALGRIND}`");
     if env::var_os(REQUIRE_COUNTS_VARIABLE).is_some() {
-        return Err(Failure::message(missing));
+        return Err(Failure::message("counting instructions requires valgrind"));
     }
-    announce(&missing);
     Ok(())
-}
-
-/// Returns `true` if valgrind, which counts the instructions, is installed.
-pub(crate) fn has_valgrind() -> bool {
-    run_succeeds(command_in_root("valgrind").arg("--version"))
 }
 
 /// Returns the sorted names of the benches: the file names in `benches/benches` without extension.

@@ -28,11 +28,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return Err(Failure::usage("`conformance` takes no arguments"));
     }
-    let folder = Workspace::load()?.target_directory.join("judges");
-    let node = install_node(&folder)?;
-    let (first, second) = (folder.join("mcp-conformance-0.1"), folder.join("mcp-conformance-0.2"));
-    install_npm_packages(&first, &[SUITE_0_1])?;
-    install_npm_packages(&second, &[SUITE_0_2])?;
+    let Suites { node, first, second } = install_suites()?;
     // The same features as the tests, so that dependencies are not compiled again.
     run_command(&mut cargo_command(&["test", "--locked", "--workspace", "--no-run"]))?;
     let server = Server::start()?;
@@ -50,6 +46,29 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     announce("all required scenarios passed, and those of the supported extensions");
     Ok(())
+}
+
+/// Node, and the folders of the suites.
+struct Suites {
+    node: PathBuf,
+    /// The folder of [`SUITE_0_1`].
+    first: PathBuf,
+    /// The folder of [`SUITE_0_2`].
+    second: PathBuf,
+}
+
+/// Installs the suites, and Node if it is too old.
+pub(crate) fn install() -> Result<(), Failure> {
+    install_suites().map(drop)
+}
+
+fn install_suites() -> Result<Suites, Failure> {
+    let folder = Workspace::load()?.target_directory.join("judges");
+    let node = install_node(&folder)?;
+    let (first, second) = (folder.join("mcp-conformance-0.1"), folder.join("mcp-conformance-0.2"));
+    install_npm_packages(&first, &[SUITE_0_1])?;
+    install_npm_packages(&second, &[SUITE_0_2])?;
+    Ok(Suites { node, first, second })
 }
 
 /// Returns the path of the program `name` of the example `mcp-conformance`.

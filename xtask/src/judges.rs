@@ -3,7 +3,7 @@
 //! The tests in `tests/tests/it/judges.rs` start the model servers. If its server is not installed,
 //! a test is skipped. If the environment variable `HAFT_JUDGES` lists the server, as in CI, the
 //! test fails instead. `cargo xtask conformance` and `cargo xtask peers` install their programs
-//! themselves.
+//! themselves if they are missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

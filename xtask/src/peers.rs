@@ -47,6 +47,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Installs the servers and clients, and Node if it is too old.
+pub(crate) fn install() -> Result<(), Failure> {
+    Peers::install().map(drop)
+}
+
 /// The installed packages, and the program `haft`.
 struct Peers {
     haft: PathBuf,
