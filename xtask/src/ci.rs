@@ -1,31 +1,65 @@
-//! The command `cargo xtask ci`: runs the checks and tests that must pass before a commit.
+//! The command `cargo xtask ci`: runs the checks and tests that must pass before a commit, or the
+//! checks that run once a week.
+
+use std::time::Instant;
 
 use crate::cargo_tools::CARGO_DENY;
 use crate::failure::Failure;
 use crate::process::{announce, cargo_command, command_in_root, run as run_command};
 use crate::workspace::Workspace;
-use crate::{bench, doc, fuzz, size, test, tidy};
+use crate::{bench, doc, fuzz, minimal_versions, size, test, tidy};
+
+/// A name and a check.
+type Step = (&'static str, fn() -> Result<(), Failure>);
+
+/// The checks of each change, fast ones first.
+const CHECKS: &[Step] = &[
+    ("format", check_format),
+    ("tidy", || tidy::run(&[])),
+    ("crates", size::check),
+    ("clippy", || clippy(&["--workspace", "--all-targets"])),
+    ("reference", || doc::build_reference(&[])),
+];
+
+/// The checks that compile the dependencies again, with other features, versions or profiles, or
+/// install a program from its source.
+const WEEKLY: &[Step] = &[
+    ("features", lint_features),
+    ("fuzz targets", fuzz::check),
+    ("packages", package_crates),
+    ("minimal versions", || minimal_versions::run(&[])),
+    ("book", || doc::build_book(&[])),
+    ("dependencies", check_dependencies),
+    ("counts", check_counts),
+    ("sizes", || size::run(&["--check".to_owned()])),
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     match flags[..] {
-        [] => run_checks().and_then(|()| test::run(&[])).and_then(|()| check_counts()),
-        ["--checks"] => run_checks(),
+        [] => run_steps(CHECKS).and_then(|()| test::run(&[])),
+        ["--checks"] => run_steps(CHECKS),
         ["--counts"] => check_counts(),
-        _ => Err(Failure::usage("`ci` takes `--checks`, `--counts` or nothing")),
+        ["--weekly"] => run_steps(WEEKLY),
+        _ => Err(Failure::usage("`ci` takes `--checks`, `--counts`, `--weekly` or nothing")),
     }
 }
 
-/// Runs all checks, fast checks first. Does not run the tests or [`check_counts`].
-fn run_checks() -> Result<(), Failure> {
-    run_command(&mut cargo_command(&["fmt", "--all", "--check"]))?;
-    tidy::run(&[])?;
-    clippy(&["--workspace", "--all-targets"])?;
-    lint_features()?;
-    fuzz::check()?;
-    doc::run(&[])?;
-    check_dependencies()?;
-    package_crates()
+/// Runs `steps` until one fails, and prints the time of each.
+fn run_steps(steps: &[Step]) -> Result<(), Failure> {
+    let mut times = Vec::new();
+    let result = steps.iter().try_for_each(|(name, step)| {
+        let start = Instant::now();
+        let result = step();
+        times.push(format!("{name} {} s", start.elapsed().as_secs()));
+        result
+    });
+    announce(&format!("time: {}", times.join(", ")));
+    result
+}
+
+fn check_format() -> Result<(), Failure> {
+    run_command(&mut cargo_command(&["fmt", "--all", "--check"]))
 }
 
 /// Checks the peak memory and the instruction counts of the benches, the number of third-party
@@ -37,7 +71,7 @@ fn check_counts() -> Result<(), Failure> {
 
 /// Checks the licenses and the sources of dependencies, rejects banned crates, and warns about
 /// duplicate crates. `langchain-rust` depends on banned crates, so it is excluded from the check of
-/// crates. Security advisories are checked in the workflow `.github/workflows/advisories.yml`,
+/// crates. Security advisories are checked in the workflow `.github/workflows/dependencies.yml`,
 /// because their database must be downloaded.
 fn check_dependencies() -> Result<(), Failure> {
     announce(

@@ -34,8 +34,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        arguments: "[--checks | --counts]",
-        about: "run the checks (format, lints, tidy, documentation, packages), then the tests, then count instructions",
+        arguments: "[--checks | --counts | --weekly]",
+        about: "run the checks (format, tidy, lints, reference), then the tests; --counts checks instructions, memory and crates, --weekly all that needs other builds",
         has_own_help: false,
         run: ci::run,
     },
@@ -84,7 +84,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "size",
         arguments: "[--quick] [--check]",
-        about: "count crates, measure cold builds and program sizes; --quick leaves out the builds, --check fails over a bound",
+        about: "count crates, measure cold builds (profiles quick and release) and program sizes; --quick leaves out the builds, --check fails over a bound",
         has_own_help: false,
         run: size::run,
     },
@@ -98,7 +98,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "setup",
         arguments: "[--model | --eval | --judges]",
-        about: "install the tools of the chores and tests; --model adds the demo's model, --eval both models and a server, --judges all test servers",
+        about: "install the tools of the chores and tests; --model adds the demo's model, --eval both models and a server, --judges all third-party programs of the tests",
         has_own_help: false,
         run: setup::run,
     },

@@ -20,12 +20,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         ["--open"] => &["--open"],
         _ => return Err(Failure::usage("`doc` takes `--open` or nothing")),
     };
-    run_command(
-        cargo_command(&["doc", "--workspace", "--no-deps", "--locked"])
-            .args(open)
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )?;
-    run_command(command_in_root(MDBOOK.ensure_installed()?).args(["build", "docs"]).args(open))?;
+    build_reference(open)?;
+    build_book(open)
+}
+
+/// Builds the reference of every crate. Warnings are errors.
+pub(crate) fn build_reference(arguments: &[&str]) -> Result<(), Failure> {
+    let mut command = cargo_command(&["doc", "--workspace", "--no-deps", "--locked"]);
+    run_command(command.args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Builds the book, and checks its links.
+pub(crate) fn build_book(arguments: &[&str]) -> Result<(), Failure> {
+    run_command(command_in_root(MDBOOK.ensure_installed()?).args(["build", "docs"]).args(arguments))?;
     check_book()
 }
 

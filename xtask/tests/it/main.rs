@@ -35,7 +35,10 @@ fn invalid_usage_prints_the_usage_and_exits_with_code_2() {
         &mut xtask(&["demo", "What", "is"]),
         &expect!["2: error: `demo` takes one question: put it in quotes"],
     );
-    check(&mut xtask(&["ci", "--quick"]), &expect!["2: error: `ci` takes `--checks`, `--counts` or nothing"]);
+    check(
+        &mut xtask(&["ci", "--quick"]),
+        &expect!["2: error: `ci` takes `--checks`, `--counts`, `--weekly` or nothing"],
+    );
     check(&mut xtask(&["tidy", "now"]), &expect!["2: error: `tidy` takes no arguments"]);
     check(
         &mut xtask(&["setup", "--models"]),
