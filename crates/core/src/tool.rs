@@ -18,7 +18,6 @@ mod touch;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::call::{ToolError, ToolResponse};
@@ -101,43 +100,24 @@ pub trait Tool: Send + Sync {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError>;
 }
 
-// The impls for pointers to tools do not use `async_trait`, which would box each future a second
-// time.
-
+#[async_trait]
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {
         T::definition(self)
     }
 
-    fn call<'t, 'c, 'f>(
-        &'t self,
-        arguments: Value,
-        cx: &'c ToolContext,
-    ) -> BoxFuture<'f, Result<ToolResponse, ToolError>>
-    where
-        't: 'f,
-        'c: 'f,
-        Self: 'f,
-    {
-        T::call(self, arguments, cx)
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+        T::call(self, arguments, cx).await
     }
 }
 
+#[async_trait]
 impl<T: Tool + ?Sized> Tool for &T {
     fn definition(&self) -> &ToolDefinition {
         T::definition(self)
     }
 
-    fn call<'t, 'c, 'f>(
-        &'t self,
-        arguments: Value,
-        cx: &'c ToolContext,
-    ) -> BoxFuture<'f, Result<ToolResponse, ToolError>>
-    where
-        't: 'f,
-        'c: 'f,
-        Self: 'f,
-    {
-        T::call(self, arguments, cx)
+    async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
+        T::call(self, arguments, cx).await
     }
 }
