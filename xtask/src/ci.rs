@@ -30,7 +30,7 @@ const WEEKLY: &[Step] = &[
     ("minimal versions", || minimal_versions::run(&[])),
     ("book", || doc::build_book(&[])),
     ("dependencies", check_dependencies),
-    ("counts", check_counts),
+    ("counts", bench::check),
     ("sizes", || size::run(&["--check".to_owned()])),
 ];
 
@@ -39,34 +39,32 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         [] => run_steps(CHECKS).and_then(|()| test::run(&[])),
         ["--checks"] => run_steps(CHECKS),
-        ["--counts"] => check_counts(),
+        ["--counts"] => bench::check(),
         ["--weekly"] => run_steps(WEEKLY),
         _ => Err(Failure::usage("`ci` takes `--checks`, `--counts`, `--weekly` or nothing")),
     }
 }
 
-/// Runs `steps` until one fails, and prints the time of each.
+/// Runs all `steps`, and prints the time of each. Fails with the names of the steps that failed.
 fn run_steps(steps: &[Step]) -> Result<(), Failure> {
-    let mut times = Vec::new();
-    let result = steps.iter().try_for_each(|(name, step)| {
+    let (mut times, mut failed) = (Vec::new(), Vec::new());
+    for (name, step) in steps {
         let start = Instant::now();
-        let result = step();
+        if let Err(failure) = step() {
+            announce(&format!("{name}: {failure}"));
+            failed.push(*name);
+        }
         times.push(format!("{name} {} s", start.elapsed().as_secs()));
-        result
-    });
+    }
     announce(&format!("time: {}", times.join(", ")));
-    result
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::message(format!("failed: {}", failed.join(", ")))),
+    }
 }
 
 fn check_format() -> Result<(), Failure> {
     run_command(&mut cargo_command(&["fmt", "--all", "--check"]))
-}
-
-/// Checks the peak memory and the instruction counts of the benches, the number of third-party
-/// crates, and the size of the program `haft` in the test build.
-fn check_counts() -> Result<(), Failure> {
-    bench::check()?;
-    size::check()
 }
 
 /// Checks the licenses and the sources of dependencies, rejects banned crates, and warns about

@@ -76,8 +76,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "[NAME]… [PART OF A CASE'S NAME] [--check | --update], or `local` or `langchain`",
-        about: "measure the cost of calls, steps and tool definitions; --check compares the instructions with benches/counts.json",
+        arguments: "[NAME]… [PART OF A CASE'S NAME] [--check], or `local` or `langchain`",
+        about: "measure the cost of calls, steps and tool definitions; --check fails over a bound",
         has_own_help: false,
         run: bench::run,
     },

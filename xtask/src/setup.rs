@@ -2,6 +2,7 @@
 //! tests.
 
 use std::env::consts::EXE_EXTENSION;
+use std::process::Stdio;
 use std::thread;
 
 use crate::eval;
@@ -57,9 +58,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     if cfg!(target_os = "linux") {
         OPENSSL.ensure_installed();
+        PYTHON.ensure_installed();
+        NPM.ensure_installed();
     }
-    PYTHON.ensure_installed();
-    NPM.ensure_installed();
     run_command(&mut cargo_command(&["fetch", "--locked"]))?;
     match flags[..] {
         ["--model"] => {
@@ -107,7 +108,11 @@ impl SystemPackages {
     /// Tries to install the packages with `apt-get`, which requires root, unless they are installed.
     /// If the installation fails, a note is printed: only some commands need the packages.
     pub(crate) fn ensure_installed(&self) {
-        let apt_get = |arguments: &[&str]| run_command(command_in_root("apt-get").args(arguments));
+        let apt_get = |arguments: &[&str]| {
+            let mut command = command_in_root("apt-get");
+            // A question about the time zone, for example, would wait for ever.
+            run_command(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()))
+        };
         let install = || apt_get(&[&["install", "--yes", "--no-install-recommends"], self.names].concat());
         // On a new machine, the first attempt fails, because the package lists have not been
         // downloaded.

@@ -32,9 +32,6 @@ const MAX_AGENT_MINUTES: f64 = 7.0;
 const MAX_HAFT_MINUTES: f64 = 20.0;
 /// The maximum size of the program `haft` in a release build, in megabytes.
 const MAX_HAFT_MEGABYTES: f64 = 40.0;
-/// The maximum size of the program `haft` in the debug build of the tests, in megabytes. Symbols
-/// are not counted.
-const MAX_HAFT_DEBUG_MEGABYTES: f64 = 80.0;
 
 const CORE_PACKAGES: &[&str] = &["haft-core"];
 const AGENT_PACKAGES: &[&str] = &["haft-core", "haft-react", "haft-openai"];
@@ -54,7 +51,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let workspace = Workspace::load()?;
     let mut rows = crate_rows(&workspace)?;
-    rows.extend(measure_debug_program(&workspace));
     if !is_quick {
         rows.extend(measure_cold_builds(&workspace)?);
     }
@@ -86,17 +82,6 @@ fn crate_rows(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
         row("demo", &[demo], Bound::None)?,
         row("haft", &[haft], Bound::None)?,
     ])
-}
-
-/// Measures the size of the program `haft` in the debug build of the tests. Returns `None` if the
-/// program was not built, or if its symbols cannot be removed.
-fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
-    let target = workspace.target_directory.join("size");
-    let program = workspace.target_directory.join("debug").join(HAFT_PROGRAM);
-    let value =
-        fs::create_dir_all(&target).ok().and_then(|()| measure::stripped_megabytes(&program, &target))?;
-    let name = "program: haft, debug build without symbols".to_owned();
-    Some(Row { name, value, unit: "MB", bound: Bound::AtMost(MAX_HAFT_DEBUG_MEGABYTES) })
 }
 
 /// Measures cold builds in the profile `quick`, which `cargo xtask` uses, and in cargo's profile

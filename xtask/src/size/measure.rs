@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::process::{cargo_command, command_in_root, run_succeeds};
+use crate::process::cargo_command;
 
 /// Returns the number of third-party crates that a build of `packages` compiles, including
 /// procedural macros but excluding dependencies of build scripts.
@@ -36,16 +36,4 @@ pub(super) fn count_third_party(tree: &str) -> u32 {
 #[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
 pub(super) fn file_megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
-}
-
-/// Returns the size of the program `file` without symbols and debug information, in megabytes. The
-/// symbols are removed from a temporary copy in `folder`. Returns `None` if the program or the
-/// command `strip` is missing, or if `strip` fails.
-pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
-    let copy = folder.join("stripped");
-    let is_done = file.exists() && run_succeeds(command_in_root("strip").arg("-o").arg(&copy).arg(file));
-    let size = is_done.then(|| file_megabytes(&copy))?;
-    // Ignore a failed deletion, because the next run overwrites the copy.
-    let _ = fs::remove_file(&copy);
-    size
 }
