@@ -94,8 +94,9 @@ impl LocalModelBuilder {
 
     /// Sets the prompt profile, which determines how tools are presented to the model.
     ///
-    /// By default, the profile is selected by the SHA-256 of the file. A model of the catalogue
-    /// gets its tuned profile, and any other file gets [`PromptProfile::template`].
+    /// By default, the profile is selected by the SHA-256 of the file. The two
+    /// Qwen2.5-Coder models of the catalogue have a tuned profile, and any other file gets
+    /// [`PromptProfile::template`].
     pub fn prompt_profile(mut self, profile: PromptProfile) -> Self {
         self.profile = Some(profile);
         self

@@ -5,8 +5,8 @@ use crate::{KnownModel, few_shot};
 
 /// A prompt profile, which determines how tools are presented to a model.
 ///
-/// Models of the catalogue are recognized by their SHA-256 and have a tuned profile. Any other file
-/// uses the [tool format of its chat template](Self::template).
+/// The two Qwen2.5-Coder models of the catalogue are recognized by their SHA-256 and have a tuned
+/// profile. Any other file uses the [tool format of its chat template](Self::template).
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ impl PromptProfile {
         Self(PromptStrategy::Template)
     }
 
-    /// Returns the tuned profile of a model in the catalogue.
+    /// Returns the profile of a model in the catalogue.
     pub fn for_model(model: &KnownModel) -> Self {
         model.profile.clone()
     }

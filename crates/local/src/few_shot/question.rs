@@ -3,9 +3,9 @@
 use serde_json::json;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// The maximum length of a question that can be quoted, in bytes. Longer questions consist mostly
-/// of material, and their grammar would be large.
-const MAX_QUOTABLE_BYTES: usize = 2000;
+/// The maximum number of words, spaces and punctuation marks in a question that can be quoted. Longer
+/// questions consist mostly of material, and their grammar would be large.
+const MAX_QUOTABLE_CHUNKS: usize = 800;
 
 /// The rule for a need in the model's own words. Without the excluded characters, the model writes
 /// a call there, with invented arguments.
@@ -42,10 +42,10 @@ impl OpenQuestion {
     /// the boundaries of Unicode Standard Annex 29, so a language without spaces can be quoted, too.
     /// Returns `None` if no words are left, or if the text is too long.
     pub(super) fn need_rules(&self) -> Option<String> {
-        if self.text.len() > MAX_QUOTABLE_BYTES || self.text.unicode_words().next().is_none() {
+        let chunks: Vec<_> = self.text.split_word_bounds().collect();
+        if chunks.len() > MAX_QUOTABLE_CHUNKS || self.text.unicode_words().next().is_none() {
             return None;
         }
-        let chunks: Vec<_> = self.text.split_word_bounds().collect();
         let quotation = json!({"substring_chunks": chunks});
         Some(format!("NEED: WORDS & /\\S([^\\n]*\\S)?/\nWORDS: %regex {quotation}"))
     }
