@@ -38,7 +38,7 @@ struct Options {
     #[arg(long, conflicts_with_all = ["case", "cases", "dialect", "group", "model"])]
     speed: bool,
     /// The models of the catalogue for `--speed`.
-    #[arg(long, value_name = "NAME", default_values = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])]
+    #[arg(long, value_name = "NAME", requires = "speed", default_values = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])]
     speed_models: Vec<String>,
     /// A Python interpreter with xllamacpp for `--speed`.
     #[arg(long, value_name = "PATH", requires = "speed")]

@@ -35,7 +35,7 @@ const ANSWER_TOKENS: u32 = 64;
 /// The number of words in the short and in the long prompt. A word has about one token.
 const PROMPT_WORDS: [usize; 2] = [200, 1780];
 /// The toolsets that are offered for a call: 16 tools.
-const TOOLSETS: [&str; 3] = ["usual_d_weather", "other_organizer", "other_mail"];
+const TOOLSETS: [&str; 3] = ["weather", "organizer", "mail"];
 const CITIES: [&str; 2 * REPETITIONS] = ["Oslo", "Porto", "Dublin", "Vienna", "Athens", "Prague"];
 
 /// The measurements of one engine.
