@@ -1,6 +1,9 @@
 //! Tests of the local model with real weights.
 
-use haft_core::RunOutput;
+use haft_core::{
+    ChatModel as _, Message, RunOutput,
+    model::{ChatRequest, ToolChoice},
+};
 use haft_local::{LocalModel, PrefixCache};
 use haft_react::ReactAgent;
 use haft_tests::judge;
@@ -29,8 +32,32 @@ async fn requests_without_a_fitting_tool_are_answered() {
     }
 }
 
-/// The prefix of the tools is on disk, so the next process reads only the question. `cargo xtask
-/// bench local` measures the time.
+/// The grammar permits valid calls only, in any language.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_is_valid() {
+    let Some(path) = judge::llama_cpp_model() else { return };
+    let server = Catalogue::read("npm-modelcontextprotocol-server-filesystem.json");
+    let (_, list) = list_over_mcp(server.tools).await;
+    let model = LocalModel::open(path).await.unwrap();
+    for question in [
+        "Read notes.md and list the files in /srv.",
+        "Rename a.txt to b.txt, please.",
+        "Find every *.rs file in src, but not in target.",
+        "\u{30E1}\u{30E2}\u{3092}\u{8AAD}\u{3093}\u{3067}\u{304F}\u{3060}\u{3055}\u{3044}\u{3002}",
+    ] {
+        let mut request = ChatRequest::new([Message::user(question)]).with_tools(list.clone());
+        request.tool_choice = ToolChoice::Required;
+        let calls = model.chat(&request).await.unwrap().message.tool_calls;
+        assert!(!calls.is_empty(), "{question}");
+        for call in calls {
+            let tool = list.get(&call.name).unwrap();
+            let valid = tool.definition().input_schema().validate(&call.arguments.value_or_string());
+            assert!(valid.is_ok(), "{question}: {call:?}");
+        }
+    }
+}
+
+/// The prefix of the tools is on disk, so the next process reads only the question.
 #[tokio::test(flavor = "multi_thread")]
 async fn second_start_reads_only_the_question() {
     let Some(path) = judge::llama_cpp_model() else { return };
