@@ -15,7 +15,7 @@ mod tool_choice;
 
 use haft_core::{
     ToolCall,
-    message::{AssistantMessage, MessageBody},
+    message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ToolChoice},
 };
 
@@ -105,7 +105,6 @@ impl ExampleReply<'_> {
             if stage == Stage::Call && !question.is_open() {
                 break;
             }
-            let start = self.writer.prompt.len();
             let (need, tool) = match self.decide(stage, &question)? {
                 None => return Ok(self.writer.truncated_response()),
                 Some(NextStep::Call { need, tool }) => (need, tool),
@@ -121,13 +120,9 @@ impl ExampleReply<'_> {
             let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
                 return Ok(self.writer.truncated_response());
             };
-            // A model that repeats a call once would repeat it endlessly.
-            let is_made = tool_calls.iter().any(|made| is_same_call(made, &call));
-            if is_made || has_result(self.writer.request, &call) && !self.must_call() {
-                if tool_calls.is_empty() {
-                    self.writer.prompt.truncate(start);
-                    return self.write_answer("");
-                }
+            // A model that repeats a call in its reply would repeat it endlessly. A call in a later
+            // reply may poll; the loop guard of the run detects a loop.
+            if tool_calls.iter().any(|made| is_same_call(made, &call)) {
                 break;
             }
             question.advance_past(&need);
@@ -215,18 +210,4 @@ impl ExampleReply<'_> {
 
 fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
     one.name == other.name && one.arguments.value_or_string() == other.arguments.value_or_string()
-}
-
-/// Returns `true` if the conversation has a successful result of the same call as `call` after the
-/// last question.
-fn has_result(request: &ChatRequest, call: &ToolCall) -> bool {
-    let messages: Vec<_> = request.all_messages().collect();
-    let is_question = |body: &MessageBody| matches!(body, MessageBody::User { .. });
-    let after_question = messages.rsplit(|message| is_question(message.body())).next().unwrap_or_default();
-    let calls = after_question.iter().flat_map(|message| message.tool_calls());
-    let ids: Vec<_> = calls.filter(|made| is_same_call(made, call)).map(|made| &made.id).collect();
-    after_question.iter().any(|message| match message.body() {
-        MessageBody::Tool(result) => result.is_success() && ids.contains(&&result.call_id),
-        _ => false,
-    })
 }
