@@ -3,6 +3,7 @@
 mod cassette;
 pub mod conformance;
 mod example;
+pub mod model_server;
 mod scripted_model;
 mod scripted_reply;
 mod test_model;

@@ -2,16 +2,16 @@
 
 use std::{io, process::Command};
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 
 #[test]
 fn loop_calls_the_tool_and_ends_with_an_answer() -> io::Result<()> {
     let server = ModelServer::start([
         // The first call has a wrong argument name. The model receives an error that explains the
         // mistake.
-        Reply::Calls(vec![("call_1", "count_words", r#"{"file":"words.txt"}"#)]),
-        Reply::Calls(vec![("call_2", "count_words", r#"{"path":"tests/words.txt"}"#)]),
-        Reply::Text("There are five."),
+        Reply::calls([("call_1", "count_words", r#"{"file":"words.txt"}"#)]),
+        Reply::calls([("call_2", "count_words", r#"{"path":"tests/words.txt"}"#)]),
+        Reply::text("There are five."),
     ])?;
     let mut program = Command::new(env!("CARGO_BIN_EXE_async-openai-tools"));
     let program = program.env("OPENAI_BASE_URL", server.base_url()).env("OPENAI_MODEL", "any");

@@ -3,16 +3,16 @@
 
 use std::{error::Error, io, process::Command};
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 use langchain::agents::{haft_agent, haft_model, haft_only, langchain_only};
 
 #[test]
 fn both_agents_use_the_tools_of_both_libraries() -> io::Result<()> {
     let run = || {
         [
-            Reply::Calls(vec![("call_1", "price", r#"{"item":"pen"}"#)]),
-            Reply::Calls(vec![("call_2", "calculator", r#"{"input":"12 * 1.5"}"#)]),
-            Reply::Text("12 pens cost 18 euros."),
+            Reply::calls([("call_1", "price", r#"{"item":"pen"}"#)]),
+            Reply::calls([("call_2", "calculator", r#"{"input":"12 * 1.5"}"#)]),
+            Reply::text("12 pens cost 18 euros."),
         ]
     };
     let server = ModelServer::start(run().into_iter().chain(run()))?;
@@ -35,9 +35,9 @@ async fn compared_agents_give_the_same_answer() -> Result<(), Box<dyn Error>> {
     const QUESTION: &str = "What is twice the sum of 17 and 25?";
     let run = || {
         [
-            Reply::Calls(vec![("call_1", "add", r#"{"x":17,"y":25}"#)]),
-            Reply::Calls(vec![("call_2", "multiply", r#"{"x":42,"y":2}"#)]),
-            Reply::Text("It is 84."),
+            Reply::calls([("call_1", "add", r#"{"x":17,"y":25}"#)]),
+            Reply::calls([("call_2", "multiply", r#"{"x":42,"y":2}"#)]),
+            Reply::text("It is 84."),
         ]
     };
     let server = ModelServer::start([run(), run(), run(), run()].into_iter().flatten())?;

@@ -2,13 +2,13 @@
 
 use std::{io, process::Command};
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 
 #[test]
 fn program_calls_the_tool_and_prints_the_answer() -> io::Result<()> {
     let server = ModelServer::start([
-        Reply::Calls(vec![("call_1", "add", r#"{"a":17,"b":25}"#)]),
-        Reply::Text("17 plus 25 is 42."),
+        Reply::calls([("call_1", "add", r#"{"a":17,"b":25}"#)]),
+        Reply::text("17 plus 25 is 42."),
     ])?;
     let output = Command::new(env!("CARGO_BIN_EXE_openai-agent"))
         .env("OPENAI_BASE_URL", server.base_url())

@@ -2,14 +2,14 @@
 
 use std::{io, process::Command};
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 
 #[test]
 fn loop_calls_the_tool_and_ends_with_an_answer() -> io::Result<()> {
     let arguments = r#"{"directory":"src/","pattern":"*.rs"}"#;
     let server = ModelServer::start([
-        Reply::Calls(vec![("call_1", "search_files", arguments)]),
-        Reply::Text("There is one: src/main.rs."),
+        Reply::calls([("call_1", "search_files", arguments)]),
+        Reply::text("There is one: src/main.rs."),
     ])?;
     let mut program = Command::new(env!("CARGO_BIN_EXE_own-loop"));
     let program = program.env("OPENAI_BASE_URL", server.base_url()).env("OPENAI_MODEL", "any");

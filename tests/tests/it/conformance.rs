@@ -11,8 +11,8 @@ use haft_react::{
     JsonReact, ReactAgent, Router,
     router::{Route, RouteTable},
 };
+use haft_testing::model_server::{ModelServer, Reply};
 use haft_testing::{TestModel, conformance};
-use haft_tests::{ModelServer, Reply};
 use haft_tools::{Calculator, GetCurrentDatetime};
 use serde_json::json;
 
@@ -59,10 +59,10 @@ async fn mcp_source_and_its_tools_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_model_conforms() {
-    let call = || Reply::Calls(vec![("call_1", "get_weather", r#"{"city":"Paris"}"#)]);
+    let call = || Reply::calls([("call_1", "get_weather", r#"{"city":"Paris"}"#)]);
     let replies =
-        [Reply::Text("Hello."), Reply::Text("Hello."), call(), call(), Reply::Text(r#"{"city":"Paris"}"#)];
-    let greetings = (0..10).map(|_| Reply::Text("Hello."));
+        [Reply::text("Hello."), Reply::text("Hello."), call(), call(), Reply::text(r#"{"city":"Paris"}"#)];
+    let greetings = (0..10).map(|_| Reply::text("Hello."));
     let server = ModelServer::start(replies.into_iter().chain(greetings)).unwrap();
     let model = ChatCompletions::builder("scripted").base_url(server.base_url()).build().unwrap();
     conformance::model(model).assume_deterministic().await.assert_conforms();

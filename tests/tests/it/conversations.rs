@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use haft_core::{RunInput, Toolset};
 use haft_openai::ChatCompletions;
 use haft_react::{JsonReact, ReactAgent};
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 use serde_json::Value;
 
 use crate::Add;
@@ -32,7 +32,7 @@ fn check_messages(request: &Value, expected: Expect) {
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
-    let server = ModelServer::start([Reply::Calls(calls), Reply::Text("42 and 3.")]).unwrap();
+    let server = ModelServer::start([Reply::calls(calls), Reply::text("42 and 3.")]).unwrap();
     let output = agent(&server).run("Add 17 and 25, and 1 and 2.").await.unwrap();
     assert_eq!(output.text().unwrap(), "42 and 3.");
     assert_eq!(output.answer().unwrap().usage.total_tokens(), 30);
@@ -90,7 +90,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
         ("same", "add", r#"{"x":2,"y":2}"#),
         ("", "add", r#"{"x":3,"y":3}"#),
     ];
-    let server = ModelServer::start([Reply::Calls(calls), Reply::Text("2, 4 and 6.")]).unwrap();
+    let server = ModelServer::start([Reply::calls(calls), Reply::text("2, 4 and 6.")]).unwrap();
     agent(&server).run("Add.").await.unwrap();
 
     let requests = server.requests();
@@ -110,7 +110,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
 async fn follow_up_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];
     let server =
-        ModelServer::start([Reply::Calls(calls), Reply::Text("It is 42."), Reply::Text("Yes, even.")])
+        ModelServer::start([Reply::calls(calls), Reply::text("It is 42."), Reply::text("Yes, even.")])
             .unwrap();
     let agent = agent(&server);
     let first = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
@@ -159,8 +159,8 @@ async fn follow_up_question_continues_the_conversation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn model_without_function_calls_is_constrained_to_json() {
     let server = ModelServer::start([
-        Reply::Text(r#"{"thought":"I add.","tool_name":"add","tool_args":{"x":17,"y":25}}"#),
-        Reply::Text(r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#),
+        Reply::text(r#"{"thought":"I add.","tool_name":"add","tool_args":{"x":17,"y":25}}"#),
+        Reply::text(r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#),
     ])
     .unwrap();
     let agent = ReactAgent::builder(model(&server))

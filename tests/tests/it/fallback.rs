@@ -6,13 +6,15 @@ use haft_middleware::FallbackModel;
 use haft_middleware::ModelMiddleware as _;
 use haft_openai::{ChatCompletions, Provider};
 use haft_react::ReactAgent;
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 use serde_json::Value;
 
 use crate::Add;
 
 const ADD_CALL: (&str, &str, &str) = ("call_a", "add", r#"{"x":17,"y":25}"#);
-const UNAVAILABLE_REPLY: Reply = Reply::Status(503, "<html>overloaded</html>");
+fn unavailable_reply() -> Reply {
+    Reply::status(503, "<html>overloaded</html>")
+}
 
 fn model(server: &ModelServer, name: &str, provider: Provider) -> ChatCompletions {
     let builder = ChatCompletions::builder(name).base_url(server.base_url()).provider(provider);
@@ -38,9 +40,9 @@ fn strict_and_roles(request: &Value) -> (bool, Vec<&str>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_receives_its_own_request_format() {
     for is_streamed in [false, true] {
-        let again = Reply::Calls(vec![("call_b", "add", r#"{"x":1,"y":2}"#)]);
+        let again = Reply::calls([("call_b", "add", r#"{"x":1,"y":2}"#)]);
         let first =
-            ModelServer::start([Reply::Calls(vec![ADD_CALL]), UNAVAILABLE_REPLY, Reply::Text("42 and 3.")])
+            ModelServer::start([Reply::calls([ADD_CALL]), unavailable_reply(), Reply::text("42 and 3.")])
                 .unwrap();
         let second = ModelServer::start([again]).unwrap();
         let agent = agent(&first, &second);
@@ -69,8 +71,8 @@ async fn each_server_receives_its_own_request_format() {
 #[tokio::test(flavor = "multi_thread")]
 async fn error_has_the_reason_of_each_server_and_no_key() {
     let (first, second) = (
-        ModelServer::start([UNAVAILABLE_REPLY]).unwrap(),
-        ModelServer::start([Reply::Status(401, "sk-canary is no key")]).unwrap(),
+        ModelServer::start([unavailable_reply()]).unwrap(),
+        ModelServer::start([Reply::status(401, "sk-canary is no key")]).unwrap(),
     );
     let gone = ChatCompletions::builder("gone").base_url("http://127.0.0.1:1/v1");
     let model = gone

@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 use serde_json::json;
 
 use crate::{CommandOutput, child::write_mcp_json, haft};
@@ -17,7 +17,7 @@ fn run_on(base_url: &str, more: &[&str]) -> CommandOutput {
 #[test]
 fn wrong_key_is_not_retried() {
     let unauthorized =
-        Reply::Status(401, r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#);
+        Reply::status(401, r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#);
     let server = ModelServer::start([unauthorized.clone(), unauthorized]).unwrap();
     run_on(&server.base_url(), &[]).assert_failed(1, "set the correct key in OPENAI_API_KEY");
 
@@ -30,7 +30,7 @@ fn wrong_key_is_not_retried() {
 
 #[test]
 fn not_found_suggests_the_model_name_and_the_path() {
-    let server = ModelServer::start([Reply::Status(404, "404 page not found")]).unwrap();
+    let server = ModelServer::start([Reply::status(404, "404 page not found")]).unwrap();
     let base_url = server.base_url();
     run_on(base_url.trim_end_matches("/v1"), &[]).assert_failed(1, "(usually /v1)");
 }

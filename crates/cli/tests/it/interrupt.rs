@@ -3,7 +3,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 
 use crate::{CommandOutput, child, haft};
 
@@ -30,7 +30,7 @@ fn assert_cancelled(running: Child) {
 
 #[test]
 fn interrupt_cancels_the_run() {
-    let server = ModelServer::start([Reply::Silence]).unwrap();
+    let server = ModelServer::start([Reply::silence()]).unwrap();
     let base_url = server.base_url();
     let running =
         start(haft(["run", "--json", "--model", "openai:scripted", "--base-url", &base_url, "Hello"]));

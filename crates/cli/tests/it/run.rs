@@ -1,7 +1,7 @@
 use std::fs;
 
 use expect_test::expect;
-use haft_tests::{ModelServer, Reply};
+use haft_testing::model_server::{ModelServer, Reply};
 use serde_json::Value;
 
 use crate::{CommandOutput, child, haft};
@@ -19,7 +19,7 @@ fn run(server: &ModelServer, more: &[&str]) -> CommandOutput {
 /// answer.
 fn start_calculating_server() -> ModelServer {
     let call = ("call_a", "calculator", r#"{"expression":"17 + 25"}"#);
-    ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It is 42.")]).unwrap()
+    ModelServer::start([Reply::calls([call]), Reply::text("It is 42.")]).unwrap()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn json_has_one_event_per_line_and_ends_with_the_answer() {
 #[test]
 fn tools_of_servers_and_builtin_tools_are_offered() {
     let call = ("call_a", "weather", r#"{"city":"Oslo"}"#);
-    let server = ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It rains.")]).unwrap();
+    let server = ModelServer::start([Reply::calls([call]), Reply::text("It rains.")]).unwrap();
     let (_folder, path) = child::write_weather_mcp_json();
     let output = run(&server, &["--mcp", path.to_str().unwrap()]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -89,7 +89,7 @@ fn tools_of_servers_and_builtin_tools_are_offered() {
 #[test]
 fn tools_with_the_same_name_have_prefixes() {
     let call = ("call_a", "zephyr_weather", r#"{"city":"Oslo"}"#);
-    let server = ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It rains.")]).unwrap();
+    let server = ModelServer::start([Reply::calls([call]), Reply::text("It rains.")]).unwrap();
     let (_folder, path) = child::write_weather_mcp_json();
     let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     config["mcpServers"]["zephyr"] = config["mcpServers"]["weather"].clone();
@@ -105,7 +105,7 @@ fn tools_with_the_same_name_have_prefixes() {
 
 #[test]
 fn only_selected_tools_are_offered() {
-    let server = ModelServer::start([Reply::Text("Hello.")]).unwrap();
+    let server = ModelServer::start([Reply::text("Hello.")]).unwrap();
     assert_eq!(run(&server, &["--tools", "calculator"]).code, Some(0));
     assert_eq!(offered_tools(&server), ["calculator"]);
 
@@ -122,7 +122,7 @@ fn offered_tools(server: &ModelServer) -> Vec<String> {
 #[test]
 fn dialect_is_configurable() {
     let finish = r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#;
-    let server = ModelServer::start([Reply::Text(finish)]).unwrap();
+    let server = ModelServer::start([Reply::text(finish)]).unwrap();
     let output = run(&server, &["--dialect", "json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.starts_with("thought      I know.\nanswer       It is 42.\n"), "{}", output.stdout);
@@ -134,7 +134,7 @@ fn dialect_is_configurable() {
 fn server_without_tools_gets_json_steps() {
     let rejected = r#"{"error":{"code":400,"message":"tools param requires --jinja flag","type":"invalid_request_error"}}"#;
     let finish = r#"{"thought":"I know.","tool_name":"finish","tool_args":{"answer":"It is 42."}}"#;
-    let server = ModelServer::start([Reply::Status(400, rejected), Reply::Text(finish)]).unwrap();
+    let server = ModelServer::start([Reply::status(400, rejected), Reply::text(finish)]).unwrap();
     let output = run(&server, &[]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("answer       It is 42.\n"), "{}", output.stdout);
@@ -146,8 +146,8 @@ fn server_without_tools_gets_json_steps() {
 /// After `--max-iters` iterations, a final model request without tool calls must give the answer.
 #[test]
 fn iteration_limit_forces_an_answer() {
-    let call = || Reply::Calls(vec![("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);
-    let server = ModelServer::start([call(), Reply::Text("It is 42.")]).unwrap();
+    let call = || Reply::calls([("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);
+    let server = ModelServer::start([call(), Reply::text("It is 42.")]).unwrap();
     let output = run(&server, &["--max-iters", "1", "--json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert_eq!(output.json_lines().last().unwrap()["stop_reason"], "limit_reached");
