@@ -5,6 +5,7 @@ mod connection;
 mod error_reply;
 mod reply;
 mod requirement;
+mod responses;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ pub use requirement::Requirement;
 
 use connection::Request;
 
-/// A scripted server of the Chat Completions API on the loopback interface.
+/// A scripted server of the Chat Completions API and the Responses API on the loopback interface.
 ///
 /// Each HTTP request receives the next [`Reply`] of the script, streamed if its body contains
 /// `"stream": true`. A [`Fault`] changes how a reply is sent, an [`ErrorKind`] replaces it by an
@@ -181,6 +182,6 @@ fn accept_connections(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn answer_request(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     let request = connection::read_request(stream)?;
-    let is_streamed = request.body.get("stream") == Some(&Value::Bool(true));
-    connection::send(stream, &shared.reply_to(request), is_streamed)
+    let reply = shared.reply_to(request.clone());
+    connection::send(stream, &request, &reply)
 }

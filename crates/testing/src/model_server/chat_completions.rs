@@ -23,7 +23,7 @@ pub(super) fn whole_body(content: &Content, fault: Option<Fault>) -> Value {
     let choices = if fault == Some(Fault::ChoicesEmpty) { vec![] } else { vec![choice] };
     json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "scripted",
-        "choices": choices, "usage": usage(),
+        "choices": choices, "usage": usage(fault),
     })
 }
 
@@ -49,7 +49,7 @@ pub(super) fn events(content: &Content, fault: Option<Fault>) -> Vec<Value> {
     }
     let mut last = event(&json!({}), None);
     last["choices"] = json!([]);
-    last["usage"] = usage();
+    last["usage"] = usage(fault);
     events.push(last);
     events
 }
@@ -66,8 +66,13 @@ fn event(delta: &Value, finish_reason: Option<&str>) -> Value {
     })
 }
 
-fn usage() -> Value {
-    json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15})
+fn usage(fault: Option<Fault>) -> Value {
+    match fault {
+        Some(Fault::UsageNull) => json!({
+            "prompt_tokens": null, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": null},
+        }),
+        _ => json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}),
+    }
 }
 
 fn finish_reason(content: &Content, fault: Option<Fault>) -> &'static str {
@@ -149,7 +154,7 @@ fn complete_piece(piece: &mut Value, (at, number): (usize, usize), call: &Call, 
     }
 }
 
-fn id(call: &Call, fault: Option<Fault>) -> Option<&str> {
+pub(super) fn id(call: &Call, fault: Option<Fault>) -> Option<&str> {
     match fault {
         Some(Fault::IdMissing) => None,
         Some(Fault::IdRepeated) => Some("call"),
@@ -157,7 +162,7 @@ fn id(call: &Call, fault: Option<Fault>) -> Option<&str> {
     }
 }
 
-fn arguments(call: &Call, fault: Option<Fault>) -> Value {
+pub(super) fn arguments(call: &Call, fault: Option<Fault>) -> Value {
     let text = call.arguments.as_str();
     match fault {
         Some(Fault::ArgumentsAsObject) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
@@ -173,7 +178,7 @@ fn remove_optional_members(message: &mut Value) {
     }
 }
 
-fn remove(value: &mut Value, member: &str) {
+pub(super) fn remove(value: &mut Value, member: &str) {
     if let Some(object) = value.as_object_mut() {
         object.remove(member);
     }

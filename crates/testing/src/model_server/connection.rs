@@ -5,17 +5,25 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::chat_completions;
 use super::error_reply::{ErrorPlace, error_body};
 use super::reply::{Content, Fault, Reply};
+use super::{chat_completions, responses};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
+#[derive(Clone)]
 pub(super) struct Request {
     /// The request line and the headers, in lower case.
     pub(super) head: String,
     pub(super) body: Value,
+}
+
+/// The API that a client uses, from the path of its request.
+#[derive(Clone, Copy)]
+enum Api {
+    ChatCompletions,
+    Responses,
 }
 
 struct Response {
@@ -41,9 +49,20 @@ pub(super) fn read_request(stream: &TcpStream) -> io::Result<Request> {
     Ok(Request { head, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
+impl Request {
+    fn api(&self) -> Api {
+        let path = self.head.split(' ').nth(1).unwrap_or_default();
+        if path.ends_with("/responses") { Api::Responses } else { Api::ChatCompletions }
+    }
+
+    fn is_streamed(&self) -> bool {
+        self.body.get("stream") == Some(&Value::Bool(true))
+    }
+}
+
 /// Sends `reply` and closes the connection, or waits until the client closes it.
-pub(super) fn send(mut stream: &TcpStream, reply: &Reply, is_streamed: bool) -> io::Result<()> {
-    let Some(response) = response(reply, is_streamed) else { return wait_for_close(stream) };
+pub(super) fn send(mut stream: &TcpStream, request: &Request, reply: &Reply) -> io::Result<()> {
+    let Some(response) = response(request, reply) else { return wait_for_close(stream) };
     let Response { status, media_type, headers, body } = response;
     let mut body = body.into_bytes();
     if reply.fault == Some(Fault::ByteOrderMark) {
@@ -76,30 +95,50 @@ fn wait_for_close(mut stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Returns `None` for [`Reply::silence`].
-fn response(reply: &Reply, is_streamed: bool) -> Option<Response> {
+fn response(request: &Request, reply: &Reply) -> Option<Response> {
+    let api = request.api();
     let (status, body) = match &reply.content {
         Content::Silence => return None,
         Content::Status { code, body } => (*code, body.clone()),
         Content::Error { kind, place: ErrorPlace::Status, gateway } => {
             (kind.status(), error_body(*kind, *gateway).to_string())
         }
-        Content::Error { kind, place, gateway } => {
-            let error = error_body(*kind, *gateway);
-            if is_streamed {
-                let text = (*place == ErrorPlace::Stream).then(chat_completions::text_event);
-                let events: Vec<_> = text.into_iter().chain([error]).collect();
-                return Some(event_stream(&events, reply.fault));
-            }
-            (200, error.to_string())
-        }
-        content if is_streamed => {
-            let events = chat_completions::events(content, reply.fault);
+        Content::Error { kind, place, gateway } if request.is_streamed() => {
+            let text = (*place == ErrorPlace::Stream).then(|| api.text_event());
+            let events: Vec<_> = text.into_iter().chain([error_body(*kind, *gateway)]).collect();
             return Some(event_stream(&events, reply.fault));
         }
-        content => (200, chat_completions::whole_body(content, reply.fault).to_string()),
+        Content::Error { kind, gateway, .. } => (200, error_body(*kind, *gateway).to_string()),
+        content if request.is_streamed() => {
+            return Some(event_stream(&api.events(content, reply.fault), reply.fault));
+        }
+        content => (200, api.whole_body(content, reply.fault).to_string()),
     };
     let headers = if status == 429 { "retry-after: 0\r\n" } else { "" };
     Some(Response { status, media_type: JSON, headers, body })
+}
+
+impl Api {
+    fn whole_body(self, content: &Content, fault: Option<Fault>) -> Value {
+        match self {
+            Self::ChatCompletions => chat_completions::whole_body(content, fault),
+            Self::Responses => responses::whole_body(content, fault),
+        }
+    }
+
+    fn events(self, content: &Content, fault: Option<Fault>) -> Vec<Value> {
+        match self {
+            Self::ChatCompletions => chat_completions::events(content, fault),
+            Self::Responses => responses::events(content, fault),
+        }
+    }
+
+    fn text_event(self) -> Value {
+        match self {
+            Self::ChatCompletions => chat_completions::text_event(),
+            Self::Responses => responses::text_event(),
+        }
+    }
 }
 
 fn event_stream(events: &[Value], fault: Option<Fault>) -> Response {
@@ -107,7 +146,13 @@ fn event_stream(events: &[Value], fault: Option<Fault>) -> Response {
         Some(Fault::EventForms) => (": keep-alive\r\n\r\ndata:", "\r\n\r\n"),
         _ => ("data: ", "\n\n"),
     };
-    let mut body: String = events.iter().map(|event| format!("{before}{event}{after}")).collect();
+    let mut body = String::new();
+    for event in events {
+        if fault == Some(Fault::NullEvents) {
+            body += &format!("{before}null{after}");
+        }
+        body += &format!("{before}{event}{after}");
+    }
     if fault != Some(Fault::DoneMissing) {
         body += &format!("{before}[DONE]{after}");
     }

@@ -46,7 +46,8 @@ pub enum Gateway {
     OpenRouter,
     /// The error as JSON text inside of the message, as `LiteLLM` sends it.
     LiteLlm,
-    /// The error as JSON in `external_model_error`, as Databricks sends it.
+    /// JSON text with `external_model_error` as the message of an object without `error`, as Databricks
+    /// sends it.
     Databricks,
 }
 
@@ -136,9 +137,7 @@ impl Gateway {
             }),
             Self::Databricks => json!({
                 "error_code": "BAD_REQUEST",
-                "message": "The external model returned an error.",
-                "external_model_provider": "openai",
-                "external_model_error": inner,
+                "message": json!({"external_model_provider": "openai", "external_model_error": inner}).to_string(),
             }),
         }
     }

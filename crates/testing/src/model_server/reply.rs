@@ -75,10 +75,11 @@ impl Reply {
     }
 }
 
-/// A fault of real servers in a reply with text or calls.
+/// A fault of real servers in a reply with text or calls. A fault about indices, `[DONE]` or pieces of a
+/// name has no effect on a reply of the Responses API, which has none of them.
 ///
-/// A client reads the reply in spite of the faults up to [`Fault::FinishReasonUnknown`], and returns
-/// an error for the others. [`Fault::is_readable`] tells them apart.
+/// A reply with a fault for which [`Fault::is_readable`] returns `true` is complete, and a client reads
+/// it. The others end in an error, or the client asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -110,6 +111,10 @@ pub enum Fault {
     EventForms,
     /// Streams: no `[DONE]` after the finish reason.
     DoneMissing,
+    /// Streams: a `null` before each event.
+    NullEvents,
+    /// Numbers of tokens, or the whole usage, are `null`.
+    UsageNull,
     /// A byte order mark before the body.
     ByteOrderMark,
     /// Each byte of the body is written alone.
@@ -147,6 +152,8 @@ impl Fault {
         Self::FinishReasonUnknown,
         Self::EventForms,
         Self::DoneMissing,
+        Self::NullEvents,
+        Self::UsageNull,
         Self::ByteOrderMark,
         Self::SingleBytes,
         Self::NameMissing,
