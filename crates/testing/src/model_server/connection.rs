@@ -68,13 +68,12 @@ pub(super) fn send(mut stream: &TcpStream, request: &Request, reply: &Reply) -> 
     if reply.fault == Some(Fault::ByteOrderMark) {
         body.splice(..0, *b"\xEF\xBB\xBF");
     }
-    let length = body.len();
-    match reply.fault {
-        Some(Fault::BodyCut | Fault::ConnectionCut | Fault::Stalled) => body.truncate(length / 2),
-        _ => {}
+    let whole_length = body.len();
+    if let Some(Fault::BodyCut | Fault::ConnectionCut | Fault::Stalled) = reply.fault {
+        body.truncate(whole_length / 2);
     }
-    // The length of a stream that ends early is not announced, so that its end is no HTTP error.
-    let length = if reply.fault == Some(Fault::BodyCut) { body.len() } else { length };
+    // The end of a cut body is no HTTP error, the end of a cut connection is one.
+    let length = if reply.fault == Some(Fault::BodyCut) { body.len() } else { whole_length };
     write!(
         stream,
         "HTTP/1.1 {status} Status\r\ncontent-type: {media_type}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n"
