@@ -1,5 +1,6 @@
 //! The [`ChatModel`] trait, and its requests, replies and errors.
 
+mod call_accumulator;
 mod canonical;
 mod chat_model_ext;
 mod error;
@@ -11,6 +12,7 @@ mod response;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
+pub use call_accumulator::{CallAccumulator, CallPiece};
 pub use chat_model_ext::ChatModelExt;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
 pub use priced::PricedModel;

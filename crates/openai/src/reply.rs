@@ -24,6 +24,7 @@ use crate::{
     wire::{Completion, WireMessage},
 };
 
+use accumulator::check_names;
 pub(crate) use chat_accumulator::ChatAccumulator;
 pub(crate) use opaque_fields::CHAT_DATA_KEY;
 pub(crate) use responses_accumulator::{RESPONSES_DATA_KEY, ResponsesAccumulator, TEXT_SEPARATOR};
@@ -48,7 +49,7 @@ pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 /// # Errors
 ///
 /// Returns [`ModelError::InvalidResponse`] if `message` is malformed, for example if it is a whole
-/// reply, or if it exceeds a [size limit](crate#limits).
+/// reply or has a call without a name, or if it exceeds a [size limit](crate#limits).
 pub fn decode_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
         let reason = "it is a whole reply: use `decode_response`, or pass its `choices[0].message`";
@@ -56,7 +57,9 @@ pub fn decode_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     }
     let mut accumulator = ChatAccumulator::default();
     accumulator.add_message(deserialize::<WireMessage>(message)?, true, &mut None)?;
-    Ok(accumulator.into_message())
+    let message = accumulator.into_message();
+    check_names(&message)?;
+    Ok(message)
 }
 
 /// Decodes the tool calls in the message of a Chat Completions reply.
@@ -104,7 +107,9 @@ pub(crate) fn decode_responses_body(response: &Value) -> Result<ChatResponse, Mo
 pub(crate) fn decode_responses_items(items: Vec<Value>) -> Result<AssistantMessage, ModelError> {
     let mut accumulator = ResponsesAccumulator::default();
     accumulator.add_response_object(serde_json::json!({"output": items}))?;
-    accumulator.into_message()
+    let message = accumulator.into_message()?;
+    check_names(&message)?;
+    Ok(message)
 }
 
 /// Builds a response from `reply`, a parsed Chat Completions reply. The function `json` returns the

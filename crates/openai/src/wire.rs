@@ -212,7 +212,11 @@ impl WireMessage {
     pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
         let calls = self.tool_calls.take();
         let older = self.function_call.take().filter(|_| calls.is_empty());
-        let older = older.map(|function| WireCall { function: Some(*function), ..WireCall::default() });
+        // The deprecated field holds one call, so all pieces have the same index.
+        let older = older.map(|function| {
+            let index = LenientValue::Number(0.into());
+            WireCall { index, function: Some(*function), ..WireCall::default() }
+        });
         calls.into_iter().chain(older)
     }
 

@@ -1,6 +1,7 @@
 use std::{collections::VecDeque, mem};
 
 use haft_core::{
+    ToolCall,
     content::Content,
     limits::SERVER_MESSAGE_BYTES,
     message::{AssistantMessage, ProviderData},
@@ -9,7 +10,7 @@ use haft_core::{
 };
 
 use super::{
-    call_accumulator::{CallAccumulator, incomplete_call},
+    call_accumulator::{CallAccumulator, PieceKind, incomplete_call},
     finish_reason::{FinishKind, FinishState},
 };
 use crate::wire::{SurrogateJoiner, WireCall};
@@ -104,14 +105,14 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds `call`, a piece of a tool call, or a complete call if `whole` is `true`.
+    /// Adds `call`, a piece of a tool call.
     pub(super) fn add_call(
         &mut self,
         call: WireCall,
-        whole: bool,
+        kind: PieceKind,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let size = self.calls.add(call, whole, sink)?;
+        let size = self.calls.add(call, kind, sink)?;
         self.try_add_size(size)
     }
 
@@ -160,7 +161,8 @@ impl Accumulator {
     ///
     /// A reply that ends inside a call is an error, unless the server sent a regular finish reason
     /// such as `stop` or `tool_calls`. After a regular finish reason, incomplete arguments are a
-    /// mistake of the model, and validation reports them to the model.
+    /// mistake of the model, and validation reports them to the model. A call without a name is
+    /// always an error, because it cannot be reported as a call.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let kind = self.finish_state.kind();
         let cause = match kind {
@@ -181,11 +183,15 @@ impl Accumulator {
         let message = self.into_message();
         let last = message.tool_calls.last().filter(|_| lacks_arguments);
         if let Some(cause) = cause
-            && let Some(call) = last.or_else(|| incomplete_call(&message.tool_calls))
+            && let Some(call) =
+                last.or_else(|| incomplete_call(&message.tool_calls)).or_else(|| nameless_call(&message))
         {
-            let reason = format!("{cause} inside the call of \"{}\"", call.name);
+            let name =
+                if call.name.is_empty() { "a tool without a name" } else { &format!("\"{}\"", call.name) };
+            let reason = format!("{cause} inside the call of {name}");
             return Err(ModelError::Truncated { reason, partial: Box::new(message) });
         }
+        check_names(&message)?;
         if message.is_empty() && !is_stopped {
             return Err(ModelError::EmptyResponse);
         }
@@ -204,6 +210,18 @@ impl Accumulator {
         let body = format!("it stopped with an error after \"{}\"", crate::api_error::excerpt(&text));
         ModelError::Server { status: None, body, retry_after: None }
     }
+}
+
+/// Returns an error if a call of `message` has no name.
+pub(super) fn check_names(message: &AssistantMessage) -> Result<(), ModelError> {
+    match nameless_call(message) {
+        Some(_) => Err(ModelError::InvalidResponse("a call in it has no name".to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn nameless_call(message: &AssistantMessage) -> Option<&ToolCall> {
+    message.tool_calls.iter().find(|call| call.name.is_empty())
 }
 
 fn non_empty(text: String) -> Option<String> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{
     accumulator::{Accumulator, EventSink},
+    call_accumulator::PieceKind,
     finish_reason::FinishKind,
     opaque_fields::OpaqueFields,
 };
@@ -105,7 +106,7 @@ impl ChatAccumulator {
                 .into_iter()
                 .filter_map(|mut choice| choice.message.take().or_else(|| choice.delta.take()));
             let mut calls = messages.flat_map(|mut message| message.take_calls());
-            calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))?;
+            calls.try_for_each(|call| self.accumulator.add_call(call, PieceKind::Whole, sink))?;
         }
         Ok(())
     }
@@ -164,7 +165,9 @@ impl ChatAccumulator {
         if let Some(audio) = message.audio.take() {
             self.accumulator.add_text(audio.transcript.into_text().unwrap_or_default(), sink)?;
         }
-        calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))
+        let kind = if whole { PieceKind::Whole } else { PieceKind::Delta };
+        self.accumulator.calls.begin_chunk();
+        calls.try_for_each(|call| self.accumulator.add_call(call, kind, sink))
     }
 
     /// Adds `part`, one element of a `content` list.

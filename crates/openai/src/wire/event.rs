@@ -14,6 +14,9 @@ pub(crate) struct ResponsesEvent {
     pub(crate) content_index: LenientValue,
     pub(crate) summary_index: LenientValue,
     pub(crate) delta: LenientValue,
+    /// The name and the final arguments of a call, in `response.function_call_arguments.done`.
+    pub(crate) name: LenientValue,
+    pub(crate) arguments: LenientValue,
     pub(crate) item: Option<Value>,
     pub(crate) response: Option<Value>,
     pub(crate) error: LenientValue,

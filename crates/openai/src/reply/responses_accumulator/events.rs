@@ -3,10 +3,10 @@
 use haft_core::model::ModelError;
 use serde_json::Value;
 
-use super::{ItemKind, ResponsesAccumulator, id_of_call, wire_call};
+use super::{Item, ItemKind, ResponsesAccumulator, id_of_call, wire_call};
 use crate::{
     api_error::ApiError,
-    reply::accumulator::EventSink,
+    reply::{accumulator::EventSink, call_accumulator::PieceKind},
     wire::{LenientValue, ResponsesEvent},
 };
 
@@ -41,7 +41,11 @@ impl ResponsesAccumulator {
             }
             "response.function_call_arguments.delta" => {
                 let place = self.find_or_add(&event, ItemKind::Call);
-                self.accumulator.add_call(wire_call(place, None, None, event.delta), false, sink)
+                self.accumulator.add_call(wire_call(place, None, None, event.delta), PieceKind::Item, sink)
+            }
+            "response.function_call_arguments.done" => {
+                let place = self.find_or_add(&event, ItemKind::Call);
+                self.finish_arguments(place, event.name.into_non_empty(), event.arguments, sink)
             }
             "response.output_item.done" => {
                 let item = event.item.take().unwrap_or_default();
@@ -98,20 +102,47 @@ impl ResponsesAccumulator {
         // The arguments are not read here, because they follow in deltas and in the final item.
         self.accumulator.add_call(
             wire_call(place, id_of_call(item), item.get("name"), LenientValue::Absent),
-            false,
+            PieceKind::Item,
             sink,
         )
     }
 
     /// Returns the position of the item to which `event` belongs. An event with neither an index
-    /// nor an id belongs to the last item of `kind`. Adds a new item if there is no such item.
+    /// nor an id belongs to the last item of `kind`. A piece of a call continues the last open call
+    /// if its index and id are unknown, because the name of a call is in the event that begins it.
+    /// Adds a new item if there is no such item.
     fn find_or_add(&mut self, event: &ResponsesEvent, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_non_empty_str());
         let is_named = index.is_some() || id.is_some();
         let last = || self.items.iter().rposition(|item| item.kind == kind);
         let known = if is_named { self.find_item(index, id) } else { last() };
+        let known = if kind == ItemKind::Call {
+            let is_open = |item: &Item| item.kind == kind && item.final_item.is_none();
+            known
+                .filter(|place| self.items.get(*place).is_some_and(|item| item.kind == kind))
+                .or_else(|| self.items.iter().rposition(is_open))
+        } else {
+            known
+        };
         let id = id.map(str::to_owned);
         known.unwrap_or_else(|| self.add_item(index, id, kind))
+    }
+
+    /// Stores the final arguments of the call at `place`. Some servers send neither deltas nor the
+    /// final item.
+    fn finish_arguments(
+        &mut self,
+        place: usize,
+        name: Option<String>,
+        arguments: LenientValue,
+        sink: &mut EventSink<'_>,
+    ) -> Result<(), ModelError> {
+        if self.items.get(place).is_none_or(|item| item.final_item.is_some()) {
+            return Ok(());
+        }
+        let whole = wire_call(place, None, name.map(Value::from).as_ref(), arguments);
+        let size = self.accumulator.calls.set_final(whole, sink)?;
+        self.accumulator.try_add_size(size)
     }
 
     fn add_refusal(&mut self, place: usize, text: String) -> Result<(), ModelError> {

@@ -1,0 +1,455 @@
+//! Assembly of tool calls from the pieces of a reply.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, mem::take};
+
+use serde::de::IgnoredAny;
+
+use super::{ChatEvent, ModelError};
+use crate::{
+    ToolCall,
+    limits::{ARGUMENT_BYTES, REPLY_CALLS},
+};
+
+/// A piece of a tool call, as a server sends it in one chunk of a streamed reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallPiece {
+    /// The number of the call in the reply. Servers begin at 0 or 1, send 0 for every call, or
+    /// count the pieces.
+    pub index: Option<i64>,
+    /// The id of the call. `None` if it is missing or empty.
+    pub id: Option<String>,
+    /// The name of the tool, or a part of the name. `None` if it is missing or empty.
+    pub name: Option<String>,
+    /// A part of the arguments, as JSON text.
+    pub arguments: String,
+}
+
+/// An accumulator for the tool calls of a streamed reply, for adapters of model APIs.
+///
+/// A server can cut a call anywhere and number the pieces in any way. These rules apply:
+///
+/// - A piece belongs to the call with the same index and id, or else with the same id, or else with
+///   the same index. A piece without a name always continues a call: the last call if neither its
+///   id nor its index is known.
+/// - The name of a call is the concatenation of its pieces. A piece that equals the name so far, or
+///   that begins with it, repeats the name.
+/// - A piece with a name begins a new call if its id differs, or if the arguments of the earlier
+///   call are complete.
+/// - Arguments `{}` are preliminary if other arguments follow. LiteLLM sends them first.
+///
+/// [`ChatEvent::ToolCallStarted`] is emitted after the first arguments that follow the name,
+/// because the name may be incomplete before. Without arguments, it is emitted by
+/// [`finish`](Self::finish).
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::VecDeque;
+///
+/// use haft_core::{ToolCall, model::{CallAccumulator, CallPiece}};
+///
+/// let mut calls = CallAccumulator::default();
+/// let mut events = VecDeque::new();
+/// for (id, name, arguments) in
+///     [(Some("a"), Some("find_"), ""), (None, Some("page"), ""), (None, None, r#"{"id":7}"#)]
+/// {
+///     let (id, name) = (id.map(str::to_owned), name.map(str::to_owned));
+///     let piece = CallPiece { index: Some(0), id, name, arguments: arguments.to_owned() };
+///     calls.begin_chunk();
+///     calls.push(piece, Some(&mut events))?;
+/// }
+/// calls.finish(Some(&mut events));
+/// assert_eq!(calls.into_calls(), [ToolCall::new("a", "find_page", r#"{"id":7}"#)]);
+/// # Ok::<(), haft_core::model::ModelError>(())
+/// ```
+#[derive(Debug)]
+pub struct CallAccumulator {
+    calls: Vec<PartialCall>,
+    /// The number of the current chunk.
+    chunk: u64,
+    new_id: fn(&str, usize) -> String,
+}
+
+/// The received part of a call.
+#[derive(Debug, Default)]
+struct PartialCall {
+    index: Option<i64>,
+    received_id: Option<String>,
+    /// The generated id, if the received id is missing or a duplicate.
+    generated_id: Option<String>,
+    name: String,
+    arguments: String,
+    /// The chunk of the last piece.
+    chunk: u64,
+    /// `true` after [`ChatEvent::ToolCallStarted`] was emitted.
+    is_announced: bool,
+    /// `true` while the arguments `{}` are not emitted, because they may be preliminary.
+    is_empty_object_held: bool,
+}
+
+impl Default for CallAccumulator {
+    /// Creates an accumulator that replaces a missing id with `call_1`, `call_2` and so on, and a
+    /// duplicate id `a` with `a_2`.
+    fn default() -> Self {
+        Self::with_id_generator(|received, number| {
+            format!("{}_{number}", if received.is_empty() { "call" } else { received })
+        })
+    }
+}
+
+impl CallAccumulator {
+    /// Creates an accumulator that replaces a missing or duplicate id with `new_id(id, number)`,
+    /// where `id` is the received id or an empty string. `number` begins at the position of the
+    /// call, counted from 1, and increases until the id is unique in the reply.
+    pub fn with_id_generator(new_id: fn(&str, usize) -> String) -> Self {
+        Self { calls: Vec::new(), chunk: 0, new_id }
+    }
+
+    /// Begins the next chunk of the reply. Two names in the same chunk, without an index and an id,
+    /// belong to two calls. In different chunks they may be parts of one name.
+    pub fn begin_chunk(&mut self) {
+        self.chunk += 1;
+    }
+
+    /// Adds `piece` to the call that it continues, or begins a new call. Returns the number of
+    /// bytes that were added to the name and the arguments.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`extend`](Self::extend).
+    pub fn push(
+        &mut self,
+        piece: CallPiece,
+        events: Option<&mut VecDeque<ChatEvent>>,
+    ) -> Result<usize, ModelError> {
+        let position = self.find(&piece).unwrap_or_else(|| self.start(&piece));
+        self.extend(position, piece, events)
+    }
+
+    /// Returns the position of the call that `piece` continues. Returns `None` if `piece` begins a
+    /// new call.
+    pub fn find(&self, piece: &CallPiece) -> Option<usize> {
+        let position = self.candidate(piece)?;
+        let call = self.calls.get(position)?;
+        (!call.is_followed_by(piece, call.chunk == self.chunk)).then_some(position)
+    }
+
+    /// Returns the position of the last call with the index `index`.
+    pub fn find_index(&self, index: i64) -> Option<usize> {
+        self.calls.iter().rposition(|call| call.index == Some(index))
+    }
+
+    /// Returns the position of the call to which `piece` belongs, if it begins no new call.
+    fn candidate(&self, piece: &CallPiece) -> Option<usize> {
+        let last = self.calls.len().checked_sub(1)?;
+        let has_index = |call: &PartialCall| piece.index.is_some() && call.index == piece.index;
+        let has_id = |call: &PartialCall| piece.id.is_some() && call.received_id == piece.id;
+        let find = |is_match: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(is_match);
+        if let Some(known) = find(&|call| has_index(call) && has_id(call)).or_else(|| find(&has_id)) {
+            return Some(known);
+        }
+        let last_call = self.calls.get(last)?;
+        match (find(&has_index), &piece.name) {
+            // A server that sends the index 0 in each piece continues the last call. Complete JSON
+            // cannot be continued.
+            (Some(known), None) if known != last && !piece.arguments.trim().is_empty() => {
+                let is_over = |position| self.calls.get(position).is_some_and(PartialCall::is_over);
+                Some(if is_over(known) && !is_over(last) { last } else { known })
+            }
+            (Some(known), _) => Some(known),
+            (None, None) => Some(last),
+            // An index that counts the pieces: only the first piece of a call has its id.
+            (None, Some(_)) if piece.index.is_some() => {
+                let is_open = piece.id.is_none() && last_call.received_id.is_some() && !last_call.is_over();
+                is_open.then_some(last)
+            }
+            (None, Some(_)) => Some(last),
+        }
+    }
+
+    /// Begins the call of `piece`, with its index and id, and returns its position. The piece
+    /// itself is added by [`extend`](Self::extend).
+    pub fn start(&mut self, piece: &CallPiece) -> usize {
+        let position = self.calls.len();
+        let received = piece.id.as_deref().unwrap_or_default();
+        let is_unique = |id: &str| self.calls.iter().all(|call| call.id() != id);
+        let generated_id = (received.is_empty() || !is_unique(received)).then(|| {
+            let mut ids = (position + 1..).map(|number| (self.new_id)(received, number));
+            ids.find(|id| is_unique(id)).unwrap_or_default()
+        });
+        self.calls.push(PartialCall {
+            index: piece.index,
+            received_id: piece.id.clone(),
+            generated_id,
+            ..PartialCall::default()
+        });
+        position
+    }
+
+    /// Adds `piece` to the call at `position`. Pushes the events of the call to `events`. Returns
+    /// the number of bytes that were added to the name and the arguments.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ModelError::InvalidResponse`] if the reply has more than [`REPLY_CALLS`] calls, or
+    /// if the arguments of the call are longer than [`ARGUMENT_BYTES`].
+    pub fn extend(
+        &mut self,
+        position: usize,
+        piece: CallPiece,
+        events: Option<&mut VecDeque<ChatEvent>>,
+    ) -> Result<usize, ModelError> {
+        if position >= REPLY_CALLS {
+            return Err(ModelError::InvalidResponse(format!("it has more than {REPLY_CALLS} calls")));
+        }
+        let is_unique = |id: &str| self.calls.iter().all(|call| call.id() != id);
+        let new_id = piece.id.clone().filter(|id| is_unique(id));
+        let chunk = self.chunk;
+        let Some(call) = self.calls.get_mut(position) else { return Ok(0) };
+        call.chunk = chunk;
+        call.index = call.index.or(piece.index);
+        if call.received_id.is_none() {
+            call.received_id.clone_from(&piece.id);
+            // An announced call keeps its generated id.
+            if new_id.is_some() && !call.is_announced {
+                call.generated_id = None;
+            }
+        }
+        call.extend(piece, position, events)
+    }
+
+    /// Replaces the name and the arguments of the call at `position` with the final ones in
+    /// `piece`, and emits what was not emitted yet: the rest of the arguments, or all arguments if
+    /// they differ from the received ones. Empty final values replace nothing. Returns the number
+    /// of bytes that were added.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`extend`](Self::extend).
+    pub fn set_final(
+        &mut self,
+        position: usize,
+        mut piece: CallPiece,
+        events: Option<&mut VecDeque<ChatEvent>>,
+    ) -> Result<usize, ModelError> {
+        if let Some(call) = self.calls.get_mut(position) {
+            match piece.arguments.strip_prefix(&call.arguments) {
+                Some(rest) => piece.arguments = rest.to_owned(),
+                None if piece.arguments.is_empty() => {}
+                None => call.arguments.clear(),
+            }
+            if piece.name.is_some() {
+                call.name.clear();
+            }
+        }
+        self.extend(position, piece, events)
+    }
+
+    /// Ends the calls. Emits everything that was held back.
+    pub fn finish(&mut self, events: Option<&mut VecDeque<ChatEvent>>) {
+        let Some(events) = events else { return };
+        for (index, call) in self.calls.iter_mut().enumerate() {
+            let is_held = take(&mut call.is_empty_object_held);
+            if !call.name.is_empty() && !call.is_announced {
+                call.announce(index, events);
+                call.emit(index, call.arguments.clone(), events);
+            } else if is_held {
+                call.emit(index, call.arguments.clone(), events);
+            }
+        }
+    }
+
+    /// Returns the number of calls.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns `true` if there are no calls.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Returns the id of the call at `position`, or `None` if there is no such call.
+    pub fn id(&self, position: usize) -> Option<&str> {
+        self.calls.get(position).map(PartialCall::id)
+    }
+
+    /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if
+    /// something interrupted the reply.
+    pub fn lacks_arguments(&self) -> bool {
+        self.calls.last().is_some_and(|call| call.arguments.trim().is_empty() && !call.name.is_empty())
+    }
+
+    /// Returns the calls. A call without arguments gets the arguments `{}`. Calls with neither a
+    /// name nor arguments, which some servers send, are dropped.
+    ///
+    /// A call whose name is missing is returned with an empty name. The caller must reject such a
+    /// reply.
+    pub fn into_calls(self) -> Vec<ToolCall> {
+        let is_blank = |call: &PartialCall| call.name.is_empty() && call.arguments.is_empty();
+        let calls = self.calls.into_iter().filter(|call| !is_blank(call)).map(PartialCall::into_call);
+        // The calls are copied into an allocation of the exact size. Reusing the allocation would
+        // waste memory, because a `PartialCall` is larger than a `ToolCall`, and messages are kept
+        // for a long time.
+        let mut exact = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
+        exact.extend(calls);
+        exact
+    }
+}
+
+impl PartialCall {
+    fn id(&self) -> &str {
+        self.generated_id.as_deref().or(self.received_id.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns `true` if `piece` begins a new call, although its index, its id or its position
+    /// matches this call. `is_same_chunk` is `true` if the last piece of this call is in the same
+    /// chunk.
+    fn is_followed_by(&self, piece: &CallPiece, is_same_chunk: bool) -> bool {
+        let Some(name) = &piece.name else { return false };
+        let repeats_name = self.name.is_empty() || *name == self.name;
+        let indexes = self.index.zip(piece.index);
+        let has_same_index = indexes.is_some_and(|(own, other)| own == other);
+        let ids = self.received_id.as_ref().zip(piece.id.as_ref());
+        let has_same_id = ids.is_some_and(|(own, other)| own == other);
+        if ids.is_some() && !has_same_id {
+            // Some servers send a placeholder such as `null` as the id of the later pieces.
+            return !(has_same_index && repeats_name && !self.is_over());
+        }
+        if has_same_id && repeats_name && (self.is_replaced_by(piece) || self.is_repeated_by(piece)) {
+            return false;
+        }
+        if self.is_over() {
+            return !repeats_name || !piece.arguments.trim().is_empty();
+        }
+        if has_same_index {
+            return false;
+        }
+        if is_same_chunk && (indexes.is_some() || !repeats_name) {
+            return true;
+        }
+        if has_same_id || repeats_name {
+            return false;
+        }
+        // The piece has another name, and nothing that identifies this call.
+        let begins_call = piece.id.is_some() && self.received_id.is_none();
+        begins_call || (!self.arguments.is_empty() && !piece.continues_arguments())
+    }
+
+    /// Returns `true` if the arguments are a complete JSON object. Arguments are parsed only if
+    /// they end with a brace.
+    fn is_over(&self) -> bool {
+        self.arguments.trim_end().ends_with('}') && is_json(&self.arguments)
+    }
+
+    /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
+    fn is_replaced_by(&self, piece: &CallPiece) -> bool {
+        self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
+    }
+
+    /// Returns `true` if `piece` repeats all arguments. Some servers send the whole call again at
+    /// the end of a stream.
+    fn is_repeated_by(&self, piece: &CallPiece) -> bool {
+        let is_own =
+            piece.id.as_ref().map_or(piece.name.is_none(), |id| self.received_id.as_ref() == Some(id));
+        is_own && self.arguments.trim() == piece.arguments.trim() && self.is_over()
+    }
+
+    fn extend(
+        &mut self,
+        mut piece: CallPiece,
+        index: usize,
+        events: Option<&mut VecDeque<ChatEvent>>,
+    ) -> Result<usize, ModelError> {
+        if self.is_replaced_by(&piece) {
+            self.arguments.clear();
+        } else if self.is_repeated_by(&piece) {
+            piece.arguments.clear();
+        }
+        let added = self.add_name(piece.name.unwrap_or_default());
+        let arguments = piece.arguments;
+        if self.arguments.len().saturating_add(arguments.len()) > ARGUMENT_BYTES {
+            let name = crate::text::truncate_with_ellipsis(&self.name, 100);
+            let limit = ARGUMENT_BYTES;
+            let problem = format!("the arguments of the call of \"{name}\" are longer than {limit} bytes");
+            return Err(ModelError::InvalidResponse(problem));
+        }
+        let bytes = added + arguments.len();
+        let Some(events) = events else {
+            if self.arguments.is_empty() {
+                self.arguments = arguments;
+            } else {
+                self.arguments.push_str(&arguments);
+            }
+            return Ok(bytes);
+        };
+        self.arguments.push_str(&arguments);
+        if self.is_announced {
+            let all_held = take(&mut self.is_empty_object_held).then(|| self.arguments.clone());
+            let is_first = all_held.is_some();
+            self.emit_or_hold(index, all_held.unwrap_or(arguments), is_first, events);
+        } else if !self.name.is_empty() && !arguments.is_empty() && (added == 0 || self.is_over()) {
+            // A name that arrives together with incomplete arguments may still be incomplete.
+            self.announce(index, events);
+            self.emit_or_hold(index, self.arguments.clone(), true, events);
+        }
+        Ok(bytes)
+    }
+
+    /// Adds `piece` to the name, unless it repeats the name. Returns the number of added bytes.
+    fn add_name(&mut self, piece: String) -> usize {
+        let before = self.name.len();
+        if piece.starts_with(&self.name) {
+            self.name = piece;
+        } else {
+            self.name.push_str(&piece);
+        }
+        self.name.len() - before
+    }
+
+    fn announce(&mut self, index: usize, events: &mut VecDeque<ChatEvent>) {
+        self.is_announced = true;
+        let (id, name) = (self.id().to_owned(), self.name.clone());
+        events.push_back(ChatEvent::ToolCallStarted { index, id, name });
+    }
+
+    /// Emits `arguments`. If they are the first arguments and `{}`, holds them back instead.
+    fn emit_or_hold(
+        &mut self,
+        index: usize,
+        arguments: String,
+        is_first: bool,
+        events: &mut VecDeque<ChatEvent>,
+    ) {
+        self.is_empty_object_held = is_first && arguments == "{}";
+        if !self.is_empty_object_held {
+            self.emit(index, arguments, events);
+        }
+    }
+
+    fn emit(&self, index: usize, arguments: String, events: &mut VecDeque<ChatEvent>) {
+        if !arguments.is_empty() {
+            events.push_back(ChatEvent::ToolCallDelta { index, arguments });
+        }
+    }
+
+    fn into_call(self) -> ToolCall {
+        let has_none = self.arguments.trim().is_empty();
+        let id = self.generated_id.or(self.received_id).unwrap_or_default();
+        ToolCall::new(id, self.name, if has_none { "{}".into() } else { self.arguments })
+    }
+}
+
+impl CallPiece {
+    /// Returns `true` if the arguments of this piece cannot be the beginning of an object.
+    fn continues_arguments(&self) -> bool {
+        self.arguments.trim_start().starts_with(|first| first != '{')
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}

@@ -1,0 +1,256 @@
+use std::collections::VecDeque;
+
+use super::{CallAccumulator, CallPiece};
+use crate::model::ChatEvent;
+
+/// A chunk with one piece: index, id, name, arguments.
+type Piece = (Option<i64>, &'static str, &'static str, &'static str);
+
+fn piece((index, id, name, arguments): &Piece) -> CallPiece {
+    let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    CallPiece { index: *index, id: filled(id), name: filled(name), arguments: (*arguments).to_owned() }
+}
+
+/// Adds the pieces in `chunks`. Returns the names and arguments of the calls, and of the events.
+fn receive(chunks: &[Vec<Piece>]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    let (mut calls, mut events) = (CallAccumulator::default(), VecDeque::new());
+    for chunk in chunks {
+        calls.begin_chunk();
+        for it in chunk {
+            calls.push(piece(it), Some(&mut events)).unwrap();
+        }
+    }
+    calls.finish(Some(&mut events));
+    let calls = calls.into_calls().into_iter().map(|call| (call.name, call.arguments.to_string())).collect();
+    let mut streamed = Vec::<(usize, String, String)>::new();
+    for event in events {
+        match event {
+            ChatEvent::ToolCallStarted { index, name, .. } => streamed.push((index, name, String::new())),
+            ChatEvent::ToolCallDelta { index, arguments } => {
+                let call =
+                    streamed.iter_mut().find(|call| call.0 == index).expect("a call is announced first");
+                call.2.push_str(&arguments);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    streamed.sort_by_key(|call| call.0);
+    (calls, streamed.into_iter().map(|(_, name, arguments)| (name, arguments)).collect())
+}
+
+#[track_caller]
+fn check(case: &str, chunks: &[Vec<Piece>], expected: &[(&str, &str)]) {
+    let expected: Vec<_> =
+        expected.iter().map(|(name, arguments)| ((*name).to_owned(), (*arguments).to_owned())).collect();
+    let (calls, streamed) = receive(chunks);
+    assert_eq!(calls, expected, "{case}");
+    // A call without arguments has no deltas.
+    let with_arguments = streamed
+        .into_iter()
+        .map(|(name, arguments)| (name, if arguments.is_empty() { "{}".to_owned() } else { arguments }));
+    assert_eq!(with_arguments.collect::<Vec<_>>(), expected, "events of {case}");
+}
+
+fn one_per_chunk(pieces: &[Piece]) -> Vec<Vec<Piece>> {
+    pieces.iter().map(|piece| vec![*piece]).collect()
+}
+
+const I: Option<i64> = Some(0);
+
+#[test]
+fn pieces_of_one_call_are_joined() {
+    let cases: &[(&str, &[Piece])] = &[
+        ("name before arguments", &[(I, "a", "dock_", ""), (I, "", "list", ""), (I, "", "", r#"{"n":1}"#)]),
+        ("name beside arguments", &[(I, "a", "dock_", r#"{"n""#), (I, "a", "list", ":1}")]),
+        ("name beside arguments without ids", &[(I, "", "dock_", r#"{"n""#), (I, "", "list", ":1}")]),
+        ("no index", &[(None, "a", "dock_", ""), (None, "", "list", ""), (None, "", "", r#"{"n":1}"#)]),
+        ("id in each piece, no index", &[(None, "a", "dock_", ""), (None, "a", "list", r#"{"n":1}"#)]),
+        ("neither id nor index", &[(None, "", "dock_", ""), (None, "", "list", r#"{"n":1}"#)]),
+        (
+            "whole name repeated",
+            &[(I, "a", "dock_list", ""), (I, "a", "dock_list", r#"{"n""#), (I, "a", "dock_list", ":1}")],
+        ),
+        (
+            "whole name repeated after its pieces",
+            &[(I, "a", "dock_", ""), (I, "a", "list", ""), (I, "a", "dock_list", r#"{"n":1}"#)],
+        ),
+        (
+            "name so far repeated and continued",
+            &[(I, "a", "do", ""), (I, "a", "dock_", ""), (I, "a", "dock_list", r#"{"n":1}"#)],
+        ),
+        (
+            "name so far repeated",
+            &[(I, "a", "dock_", ""), (I, "a", "dock_", ""), (I, "a", "list", r#"{"n":1}"#)],
+        ),
+        (
+            "index drifts",
+            &[(I, "a", "dock_list", ""), (Some(1), "", "", r#"{"n""#), (Some(2), "", "", ":1}")],
+        ),
+        (
+            "index drifts within the name",
+            &[(I, "a", "dock_", ""), (Some(1), "", "list", ""), (Some(2), "", "", r#"{"n":1}"#)],
+        ),
+        (
+            "index drifts beside a repeated id",
+            &[(I, "a", "dock_", ""), (Some(1), "a", "list", r#"{"n""#), (Some(2), "a", "", ":1}")],
+        ),
+        (
+            "index is missing at first",
+            &[(None, "a", "dock_", ""), (I, "", "list", ""), (I, "", "", r#"{"n":1}"#)],
+        ),
+        ("id comes late", &[(I, "", "dock_", ""), (I, "a", "list", ""), (I, "a", "", r#"{"n":1}"#)]),
+        ("id changes", &[(I, "a", "dock_list", ""), (I, "null", "", r#"{"n""#), (I, "null", "", ":1}")]),
+        (
+            "id changes, no index",
+            &[(None, "a", "dock_list", ""), (None, "x1", "", r#"{"n""#), (None, "x2", "", ":1}")],
+        ),
+        (
+            "id changes beside the whole name",
+            &[
+                (I, "a", "dock_list", ""),
+                (I, "null", "dock_list", r#"{"n""#),
+                (I, "null", "dock_list", ":1}"),
+            ],
+        ),
+        ("arguments before the name", &[(I, "a", "", r#"{"n""#), (I, "a", "dock_list", ":1}")]),
+        ("arguments sent twice", &[(I, "a", "dock_list", r#"{"n":1}"#), (I, "", "", r#"{"n":1}"#)]),
+    ];
+    for (case, pieces) in cases {
+        check(case, &one_per_chunk(pieces), &[("dock_list", r#"{"n":1}"#)]);
+    }
+}
+
+/// A piece that equals the end of the name, but not the whole name, is a part of the name.
+#[test]
+fn piece_that_equals_the_end_of_the_name_is_added() {
+    let pieces = [(I, "a", "walk_walk", ""), (I, "", "_walk", ""), (I, "", "", r#"{"n":1}"#)];
+    check("suffix", &one_per_chunk(&pieces), &[("walk_walk_walk", r#"{"n":1}"#)]);
+    let pieces = [(I, "a", "dock_", ""), (I, "", "dock", r#"{"n":1}"#)];
+    check("prefix", &one_per_chunk(&pieces), &[("dock_dock", r#"{"n":1}"#)]);
+}
+
+#[test]
+fn parallel_calls_stay_separate() {
+    let (one, two) = (r#"{"n":1}"#, r#"{"n":2}"#);
+    let cases: Vec<(&str, Vec<Vec<Piece>>)> = vec![
+        (
+            "interleaved names and arguments",
+            one_per_chunk(&[
+                (I, "a", "dock_", ""),
+                (Some(1), "b", "ship_", ""),
+                (I, "", "list", ""),
+                (Some(1), "", "list", ""),
+                (I, "", "", one),
+                (Some(1), "", "", two),
+            ]),
+        ),
+        (
+            "first index 1",
+            one_per_chunk(&[
+                (Some(1), "a", "dock_list", ""),
+                (Some(1), "", "", one),
+                (Some(2), "b", "ship_list", ""),
+                (Some(2), "", "", two),
+            ]),
+        ),
+        (
+            "index 0 for every piece",
+            one_per_chunk(&[
+                (I, "a", "dock_", ""),
+                (I, "", "list", one),
+                (I, "b", "ship_", ""),
+                (I, "", "list", two),
+            ]),
+        ),
+        (
+            "index 0 for every piece, no ids",
+            one_per_chunk(&[
+                (I, "", "dock_", ""),
+                (I, "", "list", one),
+                (I, "", "ship_", ""),
+                (I, "", "list", two),
+            ]),
+        ),
+        (
+            "index 0 for every later piece",
+            one_per_chunk(&[
+                (I, "a", "dock_list", ""),
+                (I, "", "", one),
+                (Some(1), "b", "ship_list", ""),
+                (I, "", "", two),
+            ]),
+        ),
+        (
+            "index counts the pieces",
+            one_per_chunk(&[
+                (I, "a", "dock_list", ""),
+                (Some(1), "", "", one),
+                (Some(2), "b", "ship_", ""),
+                (Some(3), "", "list", ""),
+                (Some(4), "", "", two),
+            ]),
+        ),
+        (
+            "index 0 and the id in each piece",
+            one_per_chunk(&[
+                (I, "a", "dock_list", ""),
+                (I, "b", "ship_list", ""),
+                (I, "a", "", one),
+                (I, "b", "", two),
+            ]),
+        ),
+        ("no index", vec![vec![(None, "", "dock_list", one), (None, "", "ship_list", two)]]),
+        (
+            "no index and no arguments at first",
+            vec![
+                vec![(None, "a", "dock_list", ""), (None, "b", "ship_list", "")],
+                vec![(None, "a", "", one), (None, "b", "", two)],
+            ],
+        ),
+        (
+            "one id for all calls",
+            vec![
+                vec![(I, "0", "dock_list", ""), (Some(1), "0", "ship_list", "")],
+                vec![(I, "0", "", one), (Some(1), "0", "", two)],
+            ],
+        ),
+    ];
+    for (case, chunks) in cases {
+        check(case, &chunks, &[("dock_list", one), ("ship_list", two)]);
+    }
+    let same = vec![vec![(None, "", "now", ""), (None, "", "today", "")]];
+    check("names in one chunk", &same, &[("now", "{}"), ("today", "{}")]);
+}
+
+/// The name is announced once, and only after the first arguments that follow it.
+#[test]
+fn call_is_announced_with_its_whole_name() {
+    let (mut calls, mut events) = (CallAccumulator::default(), VecDeque::new());
+    let mut push = |it: Piece| {
+        calls.begin_chunk();
+        calls.push(piece(&it), Some(&mut events)).unwrap();
+        events.len()
+    };
+    assert_eq!(push((I, "a", "dock", "")), 0);
+    assert_eq!(push((I, "", "_list", "")), 0);
+    assert_eq!(push((I, "", "", r#"{"n""#)), 2);
+    assert_eq!(push((I, "", "", ":1}")), 3);
+    let ChatEvent::ToolCallStarted { name, id, .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!((name.as_str(), id.as_str()), ("dock_list", "a"));
+}
+
+/// An id that arrives before the call is announced replaces the generated one.
+#[test]
+fn late_id_is_used_before_the_announcement() {
+    let mut calls = CallAccumulator::default();
+    for it in [(I, "", "dock", ""), (I, "k", "", r#"{"n":1}"#)] {
+        calls.push(piece(&it), None).unwrap();
+    }
+    assert_eq!(calls.id(0), Some("k"));
+}
+
+#[test]
+fn call_without_a_name_keeps_its_arguments_only() {
+    let (calls, streamed) = receive(&one_per_chunk(&[(I, "a", "", r#"{"n":1}"#)]));
+    assert_eq!((calls[0].0.as_str(), streamed.len()), ("", 0));
+}
