@@ -50,6 +50,7 @@ pub(super) fn from_result(
     if is_truncated {
         return Err(error::truncated(INCOMPLETE_CALL, message));
     }
+    check_names(&message)?;
     if message.is_empty() {
         return Err(ModelError::EmptyResponse);
     }
@@ -75,6 +76,14 @@ fn has_truncated_arguments(call: &ToolCall) -> bool {
     !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
+/// Fails if a call has no name.
+fn check_names(message: &AssistantMessage) -> Result<(), ModelError> {
+    if message.tool_calls.iter().any(|call| call.name.is_empty()) {
+        return Err(ModelError::InvalidResponse("a call in it has no name".to_owned()));
+    }
+    Ok(())
+}
+
 /// Replaces empty and repeated ids. A repeated id would merge two calls.
 fn make_ids_unique(calls: &mut [ToolCall]) {
     let mut used: HashSet<String> = calls.iter().map(|call| call.id.clone()).collect();
@@ -94,18 +103,19 @@ pub(super) fn closing_events(response: ChatResponse, is_text_sent: bool) -> impl
     response.into_events().filter(is_open)
 }
 
-/// Creates the reply of a stream from its parts. Fails if it is empty, or if it ends inside a call.
+/// Creates the reply of a stream from its parts. `lacks_arguments` is `true` if the last call has no
+/// arguments. Fails if the reply is empty, or if it ends inside a call.
 pub(super) fn from_parts(
     message: AssistantMessage,
     finish_reason: FinishReason,
     usage: Usage,
+    lacks_arguments: bool,
 ) -> Result<ChatResponse, ModelError> {
     let is_done = matches!(finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
-    // A cut reply can also lack all arguments of a call.
-    let is_incomplete = |call: &ToolCall| call.arguments.trim().is_empty() || has_truncated_arguments(call);
-    if !is_done && message.tool_calls.iter().any(is_incomplete) {
+    if !is_done && (lacks_arguments || message.tool_calls.iter().any(has_truncated_arguments)) {
         return Err(error::truncated(INCOMPLETE_CALL, message));
     }
+    check_names(&message)?;
     if is_done && message.is_empty() {
         return Err(ModelError::EmptyResponse);
     }

@@ -4,7 +4,7 @@ mod anthropic;
 mod ollama;
 mod openai;
 
-use std::{collections::HashSet, mem::take};
+use std::{collections::VecDeque, mem::take};
 
 use futures::{
     Stream, TryStreamExt as _,
@@ -14,20 +14,18 @@ use langchain_rust::{language_models::LLMError, schemas::StreamData};
 use serde_json::Value;
 
 use haft_core::{
-    ToolCall,
     content::Content,
-    limits::{ARGUMENT_BYTES, REPLY_CALLS, SERVER_MESSAGE_BYTES},
+    limits::SERVER_MESSAGE_BYTES,
     message::AssistantMessage,
-    model::{ChatEvent, ChatResponse, FinishReason, ModelError},
+    model::{CallAccumulator, CallPiece, ChatEvent, ChatResponse, FinishReason, ModelError},
     usage::Usage,
 };
 
 use super::{error, reply};
-use crate::message::unique_id;
 
 /// A parser of the items of one stream.
 pub(super) struct Reader {
-    parse: fn(&mut Accumulator, &Value) -> Option<()>,
+    parse: fn(&mut Accumulator, &Value) -> Result<Option<()>, ModelError>,
     /// `true` if the end of the reply is the last item. A stream of OpenAI has its usage after the
     /// finish reason.
     ends_at_marker: bool,
@@ -48,7 +46,10 @@ impl Reader {
     }
 
     /// Parses an item and returns its events, or the whole reply after the end of the stream.
-    fn push(&mut self, item: Option<Result<StreamData, LLMError>>) -> Result<Vec<ChatEvent>, ModelError> {
+    fn push(
+        &mut self,
+        item: Option<Result<StreamData, LLMError>>,
+    ) -> Result<VecDeque<ChatEvent>, ModelError> {
         match item {
             Some(Ok(item)) => self.parse(&item.value)?,
             // A chunk without choices, which Azure sends first. LangChain's OpenAI client fails it.
@@ -65,7 +66,8 @@ impl Reader {
     }
 
     fn parse(&mut self, item: &Value) -> Result<(), ModelError> {
-        if (self.parse)(&mut self.reply, item).is_none() {
+        self.reply.calls.begin_chunk();
+        if (self.parse)(&mut self.reply, item)?.is_none() {
             let text = item.to_string();
             return Err(ModelError::InvalidResponse(format!(
                 "an item of the stream has another format than the `StreamFormat` of the model: {}",
@@ -76,10 +78,11 @@ impl Reader {
     }
 
     /// Returns the remaining events and the whole reply.
-    fn finish(&mut self) -> Result<Vec<ChatEvent>, ModelError> {
+    fn finish(&mut self) -> Result<VecDeque<ChatEvent>, ModelError> {
         let mut events = take(&mut self.reply.events);
+        self.reply.calls.finish(Some(&mut events));
         let reply = take(&mut self.reply).finish()?;
-        events.push(ChatEvent::Finished(Box::new(reply)));
+        events.push_back(ChatEvent::Finished(Box::new(reply)));
         Ok(events)
     }
 }
@@ -93,7 +96,7 @@ pub(super) fn read(
         let (mut items, mut reader) = state?;
         let events = reader.push(items.next().await);
         let is_over = match &events {
-            Ok(events) => matches!(events.last(), Some(ChatEvent::Finished(_))),
+            Ok(events) => matches!(events.back(), Some(ChatEvent::Finished(_))),
             Err(_) => true,
         };
         Some((events, (!is_over).then_some((items, reader))))
@@ -107,8 +110,9 @@ struct Accumulator {
     text: String,
     reasoning: String,
     refusal: String,
-    calls: Vec<PartialCall>,
-    ids: HashSet<String>,
+    calls: CallAccumulator,
+    /// The index of the last block of Anthropic that is not a call.
+    other_block: Option<i64>,
     finish_reason: Option<FinishReason>,
     /// `true` if the server sent the end of the reply.
     is_complete: bool,
@@ -118,17 +122,7 @@ struct Accumulator {
     /// The received bytes of texts, names and arguments.
     size: usize,
     /// Events that are not yet sent.
-    events: Vec<ChatEvent>,
-}
-
-/// A call with the received part of its arguments.
-struct PartialCall {
-    /// The number of the call in the stream of the server.
-    index: u64,
-    /// The id as received. It can be empty or repeated.
-    received_id: String,
-    call: (String, String),
-    arguments: String,
+    events: VecDeque<ChatEvent>,
 }
 
 impl Accumulator {
@@ -136,7 +130,7 @@ impl Accumulator {
         if !text.is_empty() {
             self.count(text);
             self.text.push_str(text);
-            self.events.push(ChatEvent::TextDelta { text: text.to_owned() });
+            self.events.push_back(ChatEvent::TextDelta { text: text.to_owned() });
         }
     }
 
@@ -149,81 +143,55 @@ impl Accumulator {
         if !text.is_empty() {
             self.count(text);
             self.reasoning.push_str(text);
-            self.events.push(ChatEvent::ReasoningDelta { text: text.to_owned() });
+            self.events.push_back(ChatEvent::ReasoningDelta { text: text.to_owned() });
         }
     }
 
-    /// Adds a call. An empty or repeated id is replaced.
-    fn start_call(&mut self, index: u64, received_id: &str, name: &str) {
-        self.count(received_id);
-        self.count(name);
-        let id = unique_id(received_id, &self.ids);
-        self.ids.insert(id.clone());
-        let (position, name) = (self.calls.len(), name.to_owned());
-        self.events.push(ChatEvent::ToolCallStarted { index: position, id: id.clone(), name: name.clone() });
-        let (received_id, arguments) = (received_id.to_owned(), String::new());
-        self.calls.push(PartialCall { index, received_id, call: (id, name), arguments });
+    /// Adds a piece to the call that it continues, or begins a new call.
+    fn push_call(&mut self, piece: CallPiece) -> Result<(), ModelError> {
+        self.size = self.size.saturating_add(self.calls.push(piece, Some(&mut self.events))?);
+        Ok(())
     }
 
-    /// Returns the position of the last call with the number `index`.
-    fn find_call(&self, index: u64) -> Option<usize> {
-        self.calls.iter().rposition(|call| call.index == index)
-    }
-
-    /// Appends to the arguments of the call with the number `index`. `None` if there is no such
-    /// call.
-    fn push_arguments(&mut self, index: u64, arguments: &str) -> Option<()> {
-        let position = self.find_call(index)?;
-        if !arguments.is_empty() {
-            self.count(arguments);
-            self.calls.get_mut(position)?.arguments.push_str(arguments);
-            let arguments = arguments.to_owned();
-            self.events.push(ChatEvent::ToolCallDelta { index: position, arguments });
-        }
-        Some(())
+    /// Adds a complete call.
+    fn push_whole_call(&mut self, call: CallPiece) -> Result<(), ModelError> {
+        let position = self.calls.start(&call);
+        self.size = self.size.saturating_add(self.calls.extend(position, call, Some(&mut self.events))?);
+        Ok(())
     }
 
     fn count(&mut self, text: &str) {
         self.size = self.size.saturating_add(text.len());
     }
 
-    /// Fails if the reply exceeds a limit. Limits the memory for a stream without an end.
+    /// Fails if the reply exceeds its limit. Limits the memory for a stream without an end.
     fn check_size(&self) -> Result<(), ModelError> {
-        let has_long_arguments = |call: &PartialCall| call.arguments.len() > ARGUMENT_BYTES;
-        let problem = if self.size > SERVER_MESSAGE_BYTES {
-            format!("it is longer than {SERVER_MESSAGE_BYTES} bytes")
-        } else if self.calls.len() > REPLY_CALLS {
-            format!("it has more than {REPLY_CALLS} calls")
-        } else if self.size > ARGUMENT_BYTES && self.calls.iter().any(has_long_arguments) {
-            format!("the arguments of a call are longer than {ARGUMENT_BYTES} bytes")
-        } else {
+        if self.size <= SERVER_MESSAGE_BYTES {
             return Ok(());
-        };
-        Err(ModelError::InvalidResponse(problem))
+        }
+        Err(ModelError::InvalidResponse(format!("it is longer than {SERVER_MESSAGE_BYTES} bytes")))
     }
 
     /// Takes the received parts as a message.
     fn take_message(&mut self) -> AssistantMessage {
-        let calls = take(&mut self.calls)
-            .into_iter()
-            .map(|PartialCall { call: (id, name), arguments, .. }| ToolCall::new(id, name, arguments));
         let optional = |text: String| Some(text).filter(|text| !text.is_empty());
         AssistantMessage {
             content: optional(take(&mut self.text)).into_iter().map(Content::text).collect(),
             reasoning: optional(take(&mut self.reasoning)),
-            tool_calls: calls.collect(),
+            tool_calls: take(&mut self.calls).into_calls(),
             refusal: optional(take(&mut self.refusal)),
             ..AssistantMessage::default()
         }
     }
 
     fn finish(mut self) -> Result<ChatResponse, ModelError> {
+        let lacks_arguments = self.calls.lacks_arguments();
         let message = self.take_message();
         let finish_reason = match self.finish_reason {
             Some(reason) if self.is_complete => reason,
             _ => return Err(error::truncated("the stream ended before the reply", message)),
         };
-        let response = reply::from_parts(message, finish_reason, self.usage)?;
+        let response = reply::from_parts(message, finish_reason, self.usage, lacks_arguments)?;
         Ok(ChatResponse { id: self.id, model: self.model, ..response })
     }
 }
@@ -231,6 +199,20 @@ impl Accumulator {
 /// Returns the number at `pointer`, or 0 if it is missing.
 fn number(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Returns the string at `pointer`, or `None` if it is missing or empty.
+fn filled(value: &Value, pointer: &str) -> Option<String> {
+    Some(text(value, pointer).to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Returns `arguments` as JSON text. Some servers send an object instead of text.
+fn json_text(arguments: Option<&Value>) -> String {
+    match arguments {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
 }
 
 /// Returns the string at `pointer`, or an empty string if it is missing.

@@ -2,14 +2,18 @@
 
 use serde_json::Value;
 
-use haft_core::{model::FinishReason, usage::Usage};
+use haft_core::{
+    model::{CallPiece, FinishReason, ModelError},
+    usage::Usage,
+};
 
-use super::{Accumulator, number, text};
+use super::{Accumulator, filled, number, text};
 
 /// Parses an event. `None` if `value` is not an event.
-pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Option<()> {
-    let index = number(value, "/index");
-    match value.get("type")?.as_str()? {
+pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Result<Option<()>, ModelError> {
+    let index = value.get("index").and_then(Value::as_i64);
+    let Some(kind) = value.get("type").and_then(Value::as_str) else { return Ok(None) };
+    match kind {
         "message_start" => {
             let usage = value.pointer("/message/usage").unwrap_or(&Value::Null);
             let cached = number(usage, "/cache_read_input_tokens");
@@ -24,20 +28,34 @@ pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Option<()> {
         }
         "content_block_start" => match text(value, "/content_block/type") {
             "tool_use" => {
-                reply.start_call(index, text(value, "/content_block/id"), text(value, "/content_block/name"));
+                reply.other_block = reply.other_block.filter(|other| Some(*other) != index);
                 // The input is complete here only if no delta follows.
                 let input = value.pointer("/content_block/input").and_then(Value::as_object);
-                if let Some(input) = input.filter(|input| !input.is_empty()) {
-                    reply.push_arguments(index, &Value::Object(input.clone()).to_string())?;
+                let input = input.filter(|input| !input.is_empty());
+                reply.push_call(CallPiece {
+                    index,
+                    id: filled(value, "/content_block/id"),
+                    name: filled(value, "/content_block/name"),
+                    arguments: input
+                        .map(|input| Value::Object(input.clone()).to_string())
+                        .unwrap_or_default(),
+                })?;
+            }
+            kind => {
+                // Calls of the server's own tools have the same deltas.
+                reply.other_block = index;
+                if kind == "text" {
+                    reply.push_text(text(value, "/content_block/text"));
                 }
             }
-            "text" => reply.push_text(text(value, "/content_block/text")),
-            _ => {}
         },
         "content_block_delta" => match text(value, "/delta/type") {
             "text_delta" => reply.push_text(text(value, "/delta/text")),
             "thinking_delta" => reply.push_reasoning(text(value, "/delta/thinking")),
-            "input_json_delta" => reply.push_arguments(index, text(value, "/delta/partial_json"))?,
+            "input_json_delta" if index.is_none() || index != reply.other_block => {
+                let arguments = text(value, "/delta/partial_json").to_owned();
+                reply.push_call(CallPiece { index, arguments, ..CallPiece::default() })?;
+            }
             _ => {}
         },
         "message_delta" => {
@@ -57,5 +75,5 @@ pub(super) fn parse(reply: &mut Accumulator, value: &Value) -> Option<()> {
         // `ping`, `content_block_stop` and events of later versions.
         _ => {}
     }
-    Some(())
+    Ok(Some(()))
 }

@@ -428,3 +428,100 @@ async fn langchain_models_conform() {
     let model = LangChainModel::new("test", llm).with_streaming(StreamFormat::Events);
     conformance::model(model).await.assert_conforms();
 }
+
+/// A call in pieces is one call, in each format of a stream.
+#[tokio::test]
+async fn call_in_pieces_is_one_call() {
+    let part = |index: Value, id: Value, name: Value, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": id, "function": function}]}}]})
+    };
+    let none = || Value::Null;
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+    let mut cases: Vec<(StreamFormat, Vec<Value>)> = [
+        vec![
+            part(json!(0), json!("a"), json!("ad"), ""),
+            part(json!(0), none(), json!("d"), ""),
+            part(json!(0), none(), none(), r#"{"x":1,"y":2}"#),
+        ],
+        vec![
+            part(json!(0), json!("a"), json!("ad"), r#"{"x":1"#),
+            part(json!(0), json!("a"), json!("d"), r#","y":2}"#),
+        ],
+        vec![
+            part(json!(0), json!("a"), json!("add"), ""),
+            part(json!(1), none(), none(), r#"{"x":1,"#),
+            part(json!(1), none(), none(), r#""y":2}"#),
+        ],
+        vec![
+            part(json!(0), json!("a"), json!("add"), ""),
+            part(json!(0), json!(""), json!(""), r#"{"x":1,"y":2}"#),
+        ],
+        vec![
+            part(json!(0), json!("a"), json!("add"), ""),
+            part(json!(0), json!("null"), none(), r#"{"x":1,"y":2}"#),
+        ],
+        vec![
+            part(json!(0), json!("a"), json!("add"), ""),
+            part(json!(0), json!("null"), json!("add"), r#"{"x":1,"#),
+            part(json!(0), json!("null"), json!("add"), r#""y":2}"#),
+        ],
+    ]
+    .into_iter()
+    .map(|chunks| (StreamFormat::OpenAi, [chunks, vec![end.clone()]].concat()))
+    .collect();
+    let start = |name: &str| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": name, "input": {}}});
+    let input = |index: u8, json: &str| json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": json}});
+    let stop = || {
+        vec![
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            json!({"type": "message_stop"}),
+        ]
+    };
+    for events in [
+        vec![start("ad"), start("d"), input(0, r#"{"x":1,"y":2}"#)],
+        vec![start("add"), input(1, r#"{"x":1,"#), input(2, r#""y":2}"#)],
+    ] {
+        cases.push((StreamFormat::Anthropic, [events, stop()].concat()));
+    }
+    for (format, items) in cases {
+        let (_, reply) = stream(format, Step::Items(items.clone())).await;
+        assert_eq!(reply.unwrap().message.tool_calls, [("a", "add", r#"{"x":1,"y":2}"#).into()], "{items:?}");
+    }
+}
+
+/// A call without a name is an error, in each format and in a whole reply.
+#[tokio::test]
+async fn call_without_a_name_is_an_error() {
+    let function = json!({"arguments": "{}"});
+    let delta = json!({"tool_calls": [{"index": 0, "id": "a", "function": function}]});
+    let openai = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]});
+    let anthropic = [
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "input": {"x": 1}}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let ollama = json!({"message": {"content": "", "tool_calls": [{"function": {"arguments": {"x": 1}}}]}, "done": true});
+    for (format, items) in [
+        (StreamFormat::OpenAi, vec![openai]),
+        (StreamFormat::Anthropic, anthropic.to_vec()),
+        (StreamFormat::Ollama, vec![ollama]),
+    ] {
+        let (_, reply) = stream(format, Step::Items(items)).await;
+        assert!(matches!(reply, Err(ModelError::InvalidResponse(_))), "{format:?}: {reply:?}");
+    }
+    let llm = FakeLlm::with_results([calls([("a", "", r#"{"x":1}"#)])]);
+    let reply = LangChainModel::new("fake", llm).chat(&request_with_tools().await).await;
+    assert!(matches!(reply, Err(ModelError::InvalidResponse(_))), "{reply:?}");
+}
+
+/// The input of a tool that the server runs itself is not part of another call.
+#[tokio::test]
+async fn input_of_a_server_tool_is_ignored() {
+    let mut events = anthropic_events();
+    let start = json!({"type": "content_block_start", "index": 2, "content_block": {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}});
+    let input = json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{}"}});
+    events.splice(8..8, [start, input]);
+    let (_, reply) = stream(StreamFormat::Anthropic, Step::Items(events)).await;
+    assert_eq!(reply.unwrap().message.tool_calls, [("toolu_1", "add", r#"{"x":17,"y":25}"#).into()]);
+}
