@@ -8,6 +8,7 @@ mod priced;
 mod profile;
 mod request;
 mod response;
+mod server_error;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -19,6 +20,7 @@ pub use priced::PricedModel;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
+pub use server_error::ServerError;
 
 /// A chat model that receives a conversation and returns the next message.
 ///

@@ -105,8 +105,8 @@ impl<A: Api> Client<A> {
         let span = self.start_span();
         let timer = RequestTimer::start(&self.timeouts);
         let send_and_read = || async {
-            let mut reply = self.send(request, false, &timer).await?;
-            reply.read_reply().await
+            let (_, response) = self.send(request, false, &timer).await?;
+            response.ok_or(ModelError::EmptyResponse)
         };
         // The future is boxed, because `retry` and `instrument` would otherwise copy a large
         // future.
@@ -164,24 +164,31 @@ impl<A: Api> Client<A> {
         &self.profile
     }
 
-    /// Sends `request` and waits for the response head. If the server rejects an optional
-    /// parameter, sends the request again without this parameter.
+    /// Sends `request` and waits for the whole reply, or for the first event of a streamed reply.
+    /// If the server rejects an optional parameter, by its status or in place of the reply, sends
+    /// the request again without this parameter.
     async fn send(
         &self,
         request: &ChatRequest,
         is_streamed: bool,
         timer: &RequestTimer,
-    ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
+    ) -> Result<(ReplyStream<A::Accumulator>, Option<ChatResponse>), ModelError> {
         let mut variant = self.api.first_variant(is_streamed);
         let mut rejected: Option<A::Variant> = None;
         loop {
             let (body, accumulator) = A::build_request(self, request, &mut variant);
             let rejection = match self.transport.send(&body, &timer.for_attempt()).await {
                 Ok(reply) => {
-                    if let Some(rejected) = rejected {
-                        self.api.remember_rejected(&variant, &rejected);
+                    let mut reply = ReplyStream::new(reply, accumulator());
+                    match reply.begin(is_streamed).await {
+                        Ok(response) => {
+                            if let Some(rejected) = rejected {
+                                self.api.remember_rejected(&variant, &rejected);
+                            }
+                            return Ok((reply, response));
+                        }
+                        Err(error) => error.into(),
                     }
-                    return Ok(ReplyStream::new(reply, accumulator()));
                 }
                 Err(rejection) => rejection,
             };
@@ -201,9 +208,7 @@ impl<A: Api> Client<A> {
         request: &ChatRequest,
         timer: &RequestTimer,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
-        let mut reply = self.send(request, true, timer).await?;
-        reply.wait_for_event().await?;
-        Ok(reply)
+        self.send(request, true, timer).await.map(|(reply, _)| reply)
     }
 
     /// Redacts the API key and other secrets in the text of `error`.

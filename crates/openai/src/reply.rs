@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    api_error::{ApiError, excerpt},
+    api_error::{error_in_place_of_reply, excerpt},
     wire::{Completion, WireMessage},
 };
 
@@ -93,7 +93,11 @@ pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 pub fn decode_response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
-    build_chat_response(ChatAccumulator::default(), deserialize::<Completion>(reply)?, || reply.clone())
+    let mut completion = deserialize::<Completion>(reply)?;
+    if completion.choices.is_none() {
+        completion.body = Some(reply.clone());
+    }
+    build_chat_response(ChatAccumulator::default(), completion, || reply.clone())
 }
 
 /// Decodes a non-streamed response of the Responses API.
@@ -137,7 +141,7 @@ fn build_responses_reply(
 /// Returns the error for `json`, which is not a reply, because its field `missing` is absent or not
 /// a list.
 fn missing_field_error(json: &Value, missing: &str) -> ModelError {
-    if let Some(error) = ApiError::in_place_of_reply(json) {
+    if let Some(error) = error_in_place_of_reply(json) {
         return error;
     }
     match json.get(missing) {

@@ -36,9 +36,9 @@ pub(crate) fn warnings_of(result: &ToolResult) -> Option<Content> {
 }
 
 /// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is
-/// missing or not a string.
+/// missing or not a string, or if it is an empty name.
 pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
-    let text = part.get(key).and_then(Value::as_str);
+    let text = part.get(key).and_then(Value::as_str).filter(|text| key != "name" || !text.is_empty());
     text.map(str::to_owned)
         .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no string `{key}`")))
 }

@@ -22,6 +22,8 @@ use haft_core::usage::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api_error::contains_error;
+
 #[cfg(feature = "client")]
 pub(crate) use event::ResponsesEvent;
 pub(crate) use lenient_value::{LenientObject, LenientValue};
@@ -49,6 +51,9 @@ pub(crate) struct Completion {
     /// The error message, from servers that send neither `error` nor `choices`.
     message: LenientValue,
     detail: LenientValue,
+    /// The whole body, if it has no `choices`. The error of a gateway can be in any field.
+    #[serde(skip)]
+    pub(crate) body: Option<Value>,
     /// `true` if strings may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`].
     #[serde(skip)]
@@ -60,7 +65,13 @@ impl Completion {
     /// with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut reply, has_stand_ins) = surrogates::parse_with_stand_ins(data, Self::read_json)?;
+        let (mut reply, has_stand_ins) = surrogates::parse_with_stand_ins(data, |json| {
+            let mut reply = Self::read_json(json)?;
+            if reply.choices.is_none() {
+                reply.body = serde_json::from_slice(json).ok();
+            }
+            Ok(reply)
+        })?;
         reply.has_stand_ins = has_stand_ins;
         Ok(reply)
     }
@@ -99,6 +110,16 @@ impl Completion {
     }
 
     fn take_any_error(&mut self, whole: bool) -> Option<Value> {
+        let error = self.take_error_field(whole);
+        let body = self.body.take();
+        match error {
+            Some(error) => Some(body.unwrap_or(error)),
+            None => body.filter(contains_error),
+        }
+    }
+
+    /// Removes and returns the error in the known fields.
+    fn take_error_field(&mut self, whole: bool) -> Option<Value> {
         match mem::take(&mut self.error) {
             LenientValue::Text(text) if !text.is_empty() => {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.kind));

@@ -42,7 +42,8 @@ pub enum ModelError {
         /// The error message of the server, at most 1 kB.
         body: String,
     },
-    /// A rate limit or the quota of the account was exceeded (status 429).
+    /// A rate limit or the quota of the account was exceeded (status 429), or the account has no
+    /// credit (status 402).
     #[error("the model's server is limiting requests: {message}")]
     RateLimited {
         /// The error message of the server, at most 1 kB.
@@ -86,6 +87,20 @@ pub enum ModelError {
         phase: TimeoutPhase,
         /// The duration of the timeout.
         after: Duration,
+    },
+    /// A content filter of the provider rejected the request or stopped the reply. Contains the
+    /// error message. The same request is rejected again, so it is not repeated.
+    #[error("a content filter of the provider stopped the request: {0}")]
+    ContentFiltered(String),
+    /// The model made a mistake that its server found: the server could not parse or validate a
+    /// call or a structured answer. Groq reports it with status 400 and `tool_use_failed`, Ollama
+    /// and llama.cpp with status 500. An agent returns `reason` to the model.
+    #[error("the model's server could not use the reply of the model: {reason}")]
+    InvalidGeneration {
+        /// The error message of the server, at most 1 kB.
+        reason: String,
+        /// The text that the model generated. `None` if the server does not send it.
+        generation: Option<String>,
     },
     /// The conversation exceeds the context window of the model. Contains the error message.
     #[error("the conversation is too long for the model: {0}")]
@@ -229,26 +244,25 @@ impl ModelError {
     /// - the server is down, busy or slow
     /// - the API key is rejected, or the quota is used up
     /// - the model does not exist, does not support the request, failed itself or panicked
-    /// - the reply is truncated, empty or malformed
+    /// - the reply is truncated, empty, malformed, or was rejected by the server
     ///
-    /// Returns `false` if the server rejected the request as invalid, or if the conversation is too
-    /// long. An agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the
+    /// Returns `false` if the server or its content filter rejected the request, or if the
+    /// conversation is too long. An agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the
     /// failure of the last model decides. Without any failure, the result is `false`.
     pub fn allows_fallback(&self) -> bool {
         match self {
             // Another server or model may accept a request that was rejected with one of these
-            // statuses: redirects (3xx), missing payment (402), unknown models or endpoints (404,
-            // 410), unsupported methods (405), and permanent server errors (501, 505). Conflicts
+            // statuses: redirects (3xx), unknown models or endpoints (404, 410), unsupported methods (405), and permanent server errors (501, 505). Conflicts
             // (409) and other server errors (5xx) are rejections only if the server declares them
             // as permanent with `x-should-retry: false`.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
-            Self::ContextTooLong(_) => false,
+            Self::ContextTooLong(_) | Self::ContentFiltered(_) => false,
             Self::AllFailed { failures } => {
                 failures.last().is_some_and(|failure| failure.error.allows_fallback())
             }
             Self::Unauthorized(_) | Self::RateLimited { .. } | Self::Server { .. } => true,
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Truncated { .. } => true,
-            Self::EmptyResponse | Self::InvalidResponse(_) => true,
+            Self::EmptyResponse | Self::InvalidResponse(_) | Self::InvalidGeneration { .. } => true,
             Self::Unsupported(_) | Self::Failed { .. } | Self::Panicked => true,
         }
     }

@@ -7,7 +7,7 @@ use std::{error::Error, io, iter::successors};
 
 use haft_core::{
     message::AssistantMessage,
-    model::ModelError,
+    model::{ModelError, ServerError},
     text::{ErrorChain, truncate_with_ellipsis},
 };
 use langchain_rust::{
@@ -18,30 +18,32 @@ use langchain_rust::{
 /// The maximum length of an error message, in bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Parts of error messages about a conversation that is too long for the model.
-const CONTEXT_MESSAGES: &[&str] = &[
-    "context_length_exceeded",
-    "maximum context length",
-    "prompt is too long",
-    "context window",
-    "input length and `max_tokens` exceed context limit",
-    "Input is too long for requested model",
-];
-
 /// Converts the error of a request. LangChain's clients keep the status of a response only in the
 /// text of the error.
 ///
 /// The text has at most 1 kB. The result has no source, because its text would contain the whole
 /// response.
 pub(crate) fn from_langchain(error: LLMError) -> ModelError {
-    let text = truncate_with_ellipsis(&ErrorChain(&error).to_string(), MAX_MESSAGE_BYTES).into_owned();
-    match classify(error, text) {
-        ModelError::Rejected { body: text, .. } | ModelError::Failed { message: text, .. }
-            if CONTEXT_MESSAGES.iter().any(|part| text.contains(part)) =>
-        {
-            ModelError::ContextTooLong(text)
-        }
-        error => error,
+    let whole = ErrorChain(&error).to_string();
+    let text = truncate_with_ellipsis(&whole, MAX_MESSAGE_BYTES).into_owned();
+    let classified = classify(error, text);
+    let status = match &classified {
+        ModelError::Rejected { status, .. } => Some(*status),
+        ModelError::Server { status, .. } => *status,
+        ModelError::Unauthorized(_) => Some(401),
+        ModelError::RateLimited { .. } => Some(429),
+        ModelError::Failed { .. } => None,
+        _ => return classified,
+    };
+    // The text can contain the body of the response, with the cause of the error.
+    let found = ServerError::parse(&whole).into_model_error(status, None);
+    match (&classified, &found) {
+        // Without a status, only a known cause counts.
+        (
+            ModelError::Failed { .. } | ModelError::Server { status: None, .. },
+            ModelError::Server { status: None, .. },
+        ) => classified,
+        _ => found,
     }
 }
 
@@ -122,8 +124,7 @@ fn from_status(status: u16, body: String) -> ModelError {
 }
 
 fn rate_limited(message: String) -> ModelError {
-    let permanent = message.contains("insufficient_quota");
-    ModelError::RateLimited { message, retry_after: None, permanent }
+    ModelError::RateLimited { message, retry_after: None, permanent: false }
 }
 
 fn server(status: Option<u16>, body: String) -> ModelError {

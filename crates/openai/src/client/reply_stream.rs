@@ -1,16 +1,13 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
-use haft_core::model::{ChatEvent, ChatResponse, ModelError};
+use haft_core::model::{ChatEvent, ChatResponse, ModelError, ServerError};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     event_parser::{EventParser, EventTooLong, ServerEvent},
     http_reply::HttpReply,
 };
-use crate::{
-    api_error::ApiError,
-    reply::{StreamAccumulator, decode_error},
-};
+use crate::reply::{StreamAccumulator, decode_error};
 
 /// The time to wait for the usage and `[DONE]` after the finish reason. Some servers send neither
 /// and keep the connection open.
@@ -47,9 +44,18 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         }
     }
 
+    /// Waits for the first event of a streamed reply, or reads the whole reply to a non-streamed
+    /// request.
+    pub(super) async fn begin(&mut self, is_streamed: bool) -> Result<Option<ChatResponse>, ModelError> {
+        if is_streamed {
+            return self.wait_for_event().await.map(|()| None);
+        }
+        self.read_reply().await.map(Some)
+    }
+
     /// Reads the whole reply to a non-streamed request. An event stream is also accepted, because
     /// some servers always stream.
-    pub(super) async fn read_reply(&mut self) -> Result<ChatResponse, ModelError> {
+    async fn read_reply(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
             return self.read_unstreamed().await;
         }
@@ -75,7 +81,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 
     /// Reads from the connection until at least one event is available or the reply has ended.
-    pub(super) async fn wait_for_event(&mut self) -> Result<(), ModelError> {
+    async fn wait_for_event(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
             if !self.parse_event()? {
                 self.receive().await?;
@@ -164,7 +170,7 @@ fn process_event<A: StreamAccumulator>(
 ) -> Result<(), ModelError> {
     let data = event.data;
     if event.is_error {
-        return Err(ApiError::of_body(&String::from_utf8_lossy(data)).without_status());
+        return Err(ServerError::parse(&String::from_utf8_lossy(data)).into_model_error(None, None));
     }
     if KEEP_ALIVE_DATA.contains(&data.trim_ascii()) {
         return Ok(());

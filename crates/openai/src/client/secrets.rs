@@ -25,11 +25,18 @@ impl Secrets {
 
     /// Replaces secrets in the text of `error`, because servers may echo them in error messages.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
+        if let ModelError::InvalidGeneration { generation: Some(text), .. } = &mut error {
+            self.redact_text(text);
+        }
         if let Some(text) = message_mut(&mut error) {
-            let secrets = self.0.iter().map(ExposeSecret::expose_secret);
-            *text = without_secrets(text, secrets, "[secret]").into_owned();
+            self.redact_text(text);
         }
         error
+    }
+
+    fn redact_text(&self, text: &mut String) {
+        let secrets = self.0.iter().map(ExposeSecret::expose_secret);
+        *text = without_secrets(text, secrets, "[secret]").into_owned();
     }
 }
 
@@ -39,6 +46,8 @@ fn message_mut(error: &mut ModelError) -> Option<&mut String> {
         ModelError::Unauthorized(text)
         | ModelError::ContextTooLong(text)
         | ModelError::InvalidResponse(text)
+        | ModelError::ContentFiltered(text)
+        | ModelError::InvalidGeneration { reason: text, .. }
         | ModelError::Unsupported(text)
         | ModelError::Rejected { body: text, .. }
         | ModelError::Server { body: text, .. }

@@ -10,7 +10,7 @@ use std::{
 
 use haft_core::{
     call::BoxError,
-    model::{ModelError, TimeoutPhase},
+    model::{ModelError, ServerError, TimeoutPhase},
 };
 use reqwest::{
     Request, Response,
@@ -25,7 +25,6 @@ use super::{
     timeouts::RequestTimer,
     unsupported_params::ApiRejection,
 };
-use crate::api_error::{ApiError, duration_from_secs};
 
 /// The HTTP service that a user-supplied layer wraps. It sends an HTTP request and returns the
 /// response head.
@@ -120,17 +119,17 @@ impl Transport {
         let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
         let location = location.and_then(|location| location.to_str().ok());
         let mut error = match (location, reply.compression()) {
-            (Some(location), _) => ApiError::of_body(&format!("it has moved to {location}")),
-            (None, Some(encoding)) => ApiError::of_body(&format!("(the body is compressed: {encoding})")),
+            (Some(location), _) => ServerError::parse(&format!("it has moved to {location}")),
+            (None, Some(encoding)) => ServerError::parse(&format!("(the body is compressed: {encoding})")),
             // The status already identifies the error, so a failure to read the body is ignored.
-            (None, None) => ApiError::of_body(&String::from_utf8_lossy(&reply.read_error_body().await)),
+            (None, None) => ServerError::parse(&String::from_utf8_lossy(&reply.read_error_body().await)),
         };
         if status == 404 {
-            error.add_url(&self.endpoint.display_url());
+            error.prefix_message(&location_of(&self.endpoint.display_url()));
         }
         error.set_retryable(should_retry(reply.headers()));
-        let param = error.take_param();
-        ApiRejection { error: error.into_error(status, retry_after), param }
+        let param = error.param().to_owned();
+        ApiRejection { error: error.into_model_error(Some(status), retry_after), param }
     }
 
     fn connection_error(&self, error: reqwest::Error, timer: &RequestTimer) -> ModelError {
@@ -157,6 +156,14 @@ impl Transport {
     }
 }
 
+/// Returns the requested URL as the beginning of the message of a 404 error, because the usual cause
+/// is a wrong base URL.
+fn location_of(url: &str) -> String {
+    let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
+    let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
+    format!("at {url}{question}: ")
+}
+
 /// Returns the value of the header `x-should-retry`, which OpenAI and others send. `None` if it is
 /// missing or invalid.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
@@ -173,7 +180,8 @@ fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = text(RETRY_AFTER.as_str())?;
     match text.parse() {
-        Ok(seconds) => duration_from_secs(seconds),
+        // A delay can be too long for a `Duration`.
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX)),
         Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
     }
 }

@@ -90,11 +90,13 @@ impl From<ModelError> for ApiRejection {
 }
 
 impl ApiRejection {
-    /// Returns the error message if the server rejected the request with status 400, 404 or 422.
-    /// `None` for any other error.
+    /// Returns the error message if the server rejected the request with status 400, 404 or 422, or
+    /// with an error that has no status, in a stream or in a response with status 200. `None` for
+    /// any other error.
     pub(super) fn message(&self) -> Option<&str> {
         match &self.error {
-            ModelError::Rejected { status: 400 | 404 | 422, body } => Some(body),
+            ModelError::Rejected { status: 400 | 404 | 422, body }
+            | ModelError::Server { status: None, body, .. } => Some(body),
             _ => None,
         }
     }

@@ -1,9 +1,14 @@
 use async_openai::error::OpenAIError;
-use haft_core::{call::BoxError, model::ModelError, schema::SchemaError, tool::InvalidToolName};
+use haft_core::{
+    call::BoxError,
+    model::{ModelError, ServerError},
+    schema::SchemaError,
+    tool::InvalidToolName,
+};
 use serde_json::json;
 
 use crate::{
-    api_error::{ApiError, excerpt},
+    api_error::{error_in_place_of_reply, excerpt},
     client::root_cause,
 };
 
@@ -70,14 +75,13 @@ pub(super) fn from_openai_error(error: OpenAIError, address: &str) -> ModelError
             } else {
                 json!({"error": error.api_error}).to_string()
             };
-            ApiError::of_body(&body).into_error(status, None)
+            ServerError::parse(&body).into_model_error(Some(status), None)
         }
         OpenAIError::Reqwest(error) => connection_error(error, address),
         // The cause is either a malformed reply with status 200, or a 4xx response with a body that
         // is not in OpenAI's format. The error does not contain the status.
         OpenAIError::JSONDeserialize(error, body) => {
-            let error_in_body =
-                serde_json::from_str(&body).ok().as_ref().and_then(ApiError::in_place_of_reply);
+            let error_in_body = serde_json::from_str(&body).ok().as_ref().and_then(error_in_place_of_reply);
             let unreadable = || ModelError::InvalidResponse(format!("{error}: {}", excerpt(&body)));
             error_in_body.unwrap_or_else(unreadable)
         }

@@ -167,6 +167,11 @@ impl Accumulator {
         let kind = self.finish_state.kind();
         let cause = match kind {
             FinishKind::Failure => return Err(self.into_failure()),
+            FinishKind::Malformed => {
+                let reason = format!("the server could not read a call ({})", self.finish_state.reason());
+                let generation = non_empty(self.into_message().text());
+                return Err(ModelError::InvalidGeneration { reason, generation });
+            }
             FinishKind::Interrupted => {
                 let reason = format!("the server stopped it ({})", self.finish_state.reason());
                 return Err(self.into_truncated(reason));

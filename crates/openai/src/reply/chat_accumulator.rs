@@ -12,7 +12,7 @@ use super::{
     opaque_fields::OpaqueFields,
 };
 use crate::{
-    api_error::ApiError,
+    api_error::in_band_error,
     origin::Origin,
     wire::{Choice, Completion, LenientValue, WireMessage, merge_usage},
 };
@@ -60,7 +60,7 @@ impl ChatAccumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         if let Some(error) = chunk.take_error(whole) {
-            return Err(ApiError::in_band(&error));
+            return Err(in_band_error(&error));
         }
         let accumulator = &mut self.accumulator;
         accumulator.set_has_stand_ins(chunk.has_stand_ins);
@@ -125,7 +125,7 @@ impl ChatAccumulator {
             self.accumulator.finish_state.reopen();
         }
         if let Some(error) = choice.take_error() {
-            return Err(ApiError::in_band(&error));
+            return Err(in_band_error(&error));
         }
         if let LenientValue::Text(reason) = choice.finish_reason {
             self.accumulator.finish_state.set_reason(reason);

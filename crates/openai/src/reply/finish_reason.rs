@@ -18,6 +18,8 @@ pub(super) enum FinishKind {
     Filter,
     /// The server interrupted the reply.
     Interrupted,
+    /// The server could not parse a call of the model.
+    Malformed,
     /// The server failed while it generated the reply.
     Failure,
     /// The reason is missing or unknown.
@@ -49,14 +51,19 @@ const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
     // Finish reasons of DeepSeek, vLLM, SGLang, Zhipu and Gemini.
     (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
     (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
-    (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Interrupted),
+    (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Malformed),
     (&["error"], FinishKind::Failure),
 ];
 
 impl FinishKind {
     pub(super) fn of(reason: &str) -> Self {
-        let is_of = |(words, _): &&(&[&str], Self)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
-        KINDS_BY_REASON.iter().find(is_of).map_or(Self::Unknown, |(_, kind)| *kind)
+        // Gemini also sends reasons such as `function_call_filter: MALFORMED_FUNCTION_CALL`.
+        let words = [reason].into_iter().chain(reason.split(':').rev().map(str::trim));
+        let kind_of = |word: &str| {
+            let is_of = |(words, _): &&(&[&str], Self)| words.iter().any(|it| it.eq_ignore_ascii_case(word));
+            KINDS_BY_REASON.iter().find(is_of).map(|(_, kind)| *kind)
+        };
+        words.into_iter().find_map(kind_of).unwrap_or(Self::Unknown)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     finish_reason::FinishKind,
 };
 use crate::{
-    api_error::ApiError,
+    api_error::in_band_error,
     origin::Origin,
     wire::{LenientValue, WireCall, WireFunction, merge_usage, parse_usage},
 };
@@ -114,7 +114,7 @@ impl ResponsesAccumulator {
         self.accumulator.usage = merge_usage(self.accumulator.usage, parse_usage(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
-            return Err(ApiError::in_band(&error));
+            return Err(in_band_error(&error));
         }
         if let Value::Array(items) = take("output") {
             for (place, item) in items.into_iter().enumerate() {

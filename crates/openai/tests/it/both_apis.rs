@@ -270,3 +270,54 @@ async fn key_in_a_stream_error_is_redacted() {
         assert!(shown.contains("[secret]") && !shown.contains("sk-secret"), "{shown}");
     }
 }
+
+/// A cause has one kind of error, whether it arrives as a status, in a stream or in a reply with
+/// status 200, plain or inside the error of a gateway. It is asked once, and the message is that of
+/// the innermost error, without the key.
+#[tokio::test]
+async fn cause_has_one_kind_of_error_in_each_carrier() {
+    let is_overflow = |error: &ModelError| matches!(error, ModelError::ContextTooLong(_));
+    let is_quota = |error: &ModelError| matches!(error, ModelError::RateLimited { permanent: true, .. });
+    let is_filter = |error: &ModelError| matches!(error, ModelError::ContentFiltered(_));
+    let is_generation =
+        |error: &ModelError| matches!(error, ModelError::InvalidGeneration { generation: Some(_), .. });
+    let is_rejected = |error: &ModelError| matches!(error, ModelError::Rejected { status: 400, .. });
+    let causes: [(&str, Value, &dyn Fn(&ModelError) -> bool); 5] = [
+        ("context_length_exceeded", Value::Null, &is_overflow),
+        ("insufficient_quota", Value::Null, &is_quota),
+        ("content_filter", Value::Null, &is_filter),
+        ("tool_use_failed", json!("add(1) with sk-secret-1"), &is_generation),
+        ("image_too_large", Value::Null, &is_rejected),
+    ];
+    for (code, generation, is_expected) in causes {
+        let error =
+            json!({"message": "the reason, with sk-secret-1", "code": code, "failed_generation": generation});
+        let plain = json!({"error": error});
+        let wrapped = json!({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": plain.to_string()}}});
+        for body in [&plain, &wrapped] {
+            for api in both_apis() {
+                let event = format!("{STREAM}event: error\ndata: {body}\n\n").into_bytes();
+                for sent in [
+                    reply("400 Bad Request", "", &body.to_string()),
+                    reply("422 Unprocessable Content", "", &body.to_string()),
+                    ok_reply(body),
+                    chunks_reply([body]),
+                    event,
+                ] {
+                    let server = Server::with_replies([sent.clone(), sent.clone()]).await;
+                    let options = Options { retries: 1, key: "sk-secret-1", ..Options::default() };
+                    let model = (api.model)(&server, options);
+                    let error = model.chat(&hello()).await.unwrap_err();
+                    let sent = String::from_utf8_lossy(&sent).into_owned();
+                    if code != "image_too_large" || !sent.contains(" 422 ") {
+                        assert!(is_expected(&error), "{}: {sent}: {error:?}", api.path);
+                    }
+                    let shown = format!("{error} {error:?}");
+                    assert!(shown.contains("the reason, with [secret]"), "{shown}");
+                    assert!(!shown.contains("sk-secret") && !shown.contains("Provider returned"), "{shown}");
+                    assert_eq!(server.take_requests().len(), 1, "{error:?}");
+                }
+            }
+        }
+    }
+}

@@ -70,7 +70,6 @@ async fn interruption_by_the_server_is_truncated() {
         "network_error",
         "cancelled",
         "timeout",
-        "MALFORMED_FUNCTION_CALL",
         "incomplete",
     ] {
         for error in both_ways("Half a", reason).await {
@@ -81,6 +80,25 @@ async fn interruption_by_the_server_is_truncated() {
     let nothing = json!({"choices": [{"message": {"content": null}, "finish_reason": "abort"}]});
     let server = Server::with_replies([ok_reply(&nothing), minimal_reply()]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
+}
+
+/// If the server could not read a call of the model, the result is an error with the text of the
+/// model, which an agent returns to the model.
+#[tokio::test]
+async fn malformed_call_is_an_invalid_generation() {
+    for reason in
+        ["MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "unexpected_tool_call"]
+    {
+        for error in both_ways("add(", reason).await {
+            let Err(ModelError::InvalidGeneration { generation, .. }) = &error else {
+                panic!("{reason}: {error:?}")
+            };
+            assert_eq!(generation.as_deref(), Some("add("));
+        }
+    }
+    for reply in both_ways("Half a", "content_filter: RECITATION").await {
+        assert_eq!(reply.unwrap().finish_reason, FinishReason::ContentFilter);
+    }
 }
 
 /// The finish reasons of many servers are recognized as a token limit or a content filter.

@@ -160,3 +160,17 @@ fn whole_reply_in_place_of_a_message_is_rejected() {
     check_invalid(haft_openai::decode_tool_calls, &[reply]);
     assert_eq!(haft_openai::decode_tool_calls(&message).unwrap(), []);
 }
+
+/// A call with an empty name is an error in each format.
+#[test]
+fn call_with_an_empty_name_is_rejected() {
+    let chat = json!({"tool_calls": [{"id": "a", "function": {"name": "", "arguments": "{\"n\":1}"}}]});
+    let responses =
+        json!({"output": [{"type": "function_call", "call_id": "a", "name": "", "arguments": "{}"}]});
+    let anthropic = json!({"content": [{"type": "tool_use", "id": "a", "name": "", "input": {"n": 1}}]});
+    let gemini = json!({"parts": [{"functionCall": {"name": "", "args": {"n": 1}}}]});
+    check_invalid(haft_openai::decode_tool_calls, &[chat]);
+    check_invalid(responses::decode_tool_calls, &[responses]);
+    check_invalid(anthropic::decode_tool_calls, &[anthropic]);
+    check_invalid(gemini::decode_tool_calls, &[gemini]);
+}

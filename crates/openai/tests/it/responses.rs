@@ -683,3 +683,30 @@ async fn call_keeps_its_first_id() {
     let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
     assert_eq!(reply.message.tool_calls, [ToolCall::new("a", "add", arguments)]);
 }
+
+/// The events of a call in pieces: a name in two events, drifting indexes and ids, and final
+/// arguments without deltas.
+#[tokio::test]
+async fn call_in_pieces_is_one_call() {
+    let added = |name: &str| json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": name, "arguments": ""}});
+    let delta = |index: u8, id: &str, delta: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "item_id": id, "delta": delta});
+    let end = || json!({"type": "response.completed", "response": {"status": "completed"}});
+    let done = json!({"type": "response.function_call_arguments.done", "output_index": 0, "item_id": "fc_1", "name": "find_page", "arguments": "{\"id\":7}"});
+    let message =
+        json!({"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "Hi"});
+    let moved = json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "find_page"}});
+    for events in [
+        vec![added("find_page"), delta(0, "fc_1", "{\"id\""), delta(0, "fc_1", ":7}"), end()],
+        vec![added("find_"), added("page"), delta(0, "fc_1", "{\"id\":7}"), end()],
+        vec![added("find_page"), added("find_page"), delta(0, "fc_1", "{\"id\":7}"), end()],
+        vec![added("find_page"), delta(1, "x1", "{\"id\""), delta(2, "x2", ":7}"), end()],
+        vec![added("find_page"), done.clone(), end()],
+        vec![added("find_"), delta(0, "fc_1", "{\"id\""), done, end()],
+        vec![message.clone(), moved, delta(0, "x1", "{\"id\":7}"), end()],
+    ] {
+        let calls = last(&events).await.unwrap().message.tool_calls;
+        assert_eq!(calls, [ToolCall::new("a", "find_page", r#"{"id":7}"#)], "{events:?}");
+    }
+    let nameless = [delta(0, "fc_1", "{\"id\":7}"), end()];
+    assert!(matches!(last(&nameless).await, Err(ModelError::InvalidResponse(_))));
+}

@@ -469,3 +469,95 @@ async fn events_in_one_chunk_are_emitted_in_order() {
         assert!(events.next().await.is_none());
     }
 }
+
+/// A call in pieces is one call, wherever the server cuts it and however it numbers the pieces.
+#[tokio::test]
+async fn call_in_pieces_is_one_call() {
+    let expected = [ToolCall::new("a", "find_page", r#"{"id":7}"#)];
+    let piece = |index: Value, id: Value, name: Value, arguments: &str| {
+        call_delta(json!([{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]))
+    };
+    let none = || Value::Null;
+    for pieces in [
+        // The first piece is the name of another tool.
+        vec![
+            piece(json!(0), json!("a"), json!("find"), ""),
+            piece(json!(0), none(), json!("_page"), r#"{"id":7}"#),
+        ],
+        vec![
+            piece(json!(0), json!("a"), json!("find_"), r#"{"id""#),
+            piece(json!(0), json!("a"), json!("page"), ":7}"),
+        ],
+        vec![
+            piece(json!(0), json!("a"), json!("find_page"), ""),
+            piece(json!(1), none(), none(), r#"{"id""#),
+            piece(json!(2), none(), none(), ":7}"),
+        ],
+        vec![
+            piece(json!(0), json!("a"), json!("find_page"), ""),
+            piece(json!(0), json!("x1"), none(), r#"{"id""#),
+            piece(json!(0), json!("x2"), none(), ":7}"),
+        ],
+        vec![
+            piece(json!(0), json!("a"), json!("find_page"), ""),
+            piece(json!(0), json!(""), json!(""), r#"{"id":7}"#),
+        ],
+    ] {
+        assert_eq!(calls(&pieces).await, expected, "{pieces:?}");
+    }
+    let older = |call: Value| delta(json!({"function_call": call}));
+    let pieces = [
+        older(json!({"name": "find_"})),
+        older(json!({"name": "page"})),
+        older(json!({"arguments": "{\"id\":7}"})),
+    ];
+    let call = calls(&pieces).await.remove(0);
+    assert_eq!((call.name.as_str(), &*call.arguments), ("find_page", r#"{"id":7}"#));
+    // A whole reply with the pieces of a stream.
+    let function = json!({"name": "find_page", "arguments": "{\"id\""});
+    let message = json!({"tool_calls": [{"index": 0, "id": "a", "function": function}, {"index": 0, "function": {"arguments": ":7}"}}]});
+    assert_eq!(haft_openai::decode_tool_calls(&message).unwrap(), expected);
+}
+
+/// A call without a name is never returned, and a tool never runs without the arguments that the
+/// server sent.
+#[tokio::test]
+async fn call_without_a_name_is_an_error() {
+    let nameless = json!([{"index": 0, "id": "a", "function": {"arguments": "{\"id\":7}"}}]);
+    let streamed = |reason| streamed_response(stream_reply(&[call_delta(nameless.clone()), finish(reason)]));
+    for reason in ["stop", "tool_calls"] {
+        let error = streamed(reason).await.unwrap_err();
+        assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
+    }
+    let error = streamed("length").await.unwrap_err();
+    assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
+    let message = json!({"tool_calls": nameless});
+    assert!(matches!(haft_openai::decode_tool_calls(&message), Err(ModelError::InvalidResponse(_))));
+    let whole = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
+    assert!(matches!(haft_openai::decode_response(&whole), Err(ModelError::InvalidResponse(_))));
+}
+
+/// The error of an unknown gateway is found by its structure.
+#[tokio::test]
+async fn error_of_an_unknown_gateway_is_found() {
+    let inner = json!({"message": "the reason", "code": "context_length_exceeded"});
+    for body in [
+        json!({"type": "failure", "data": {"error": inner}}),
+        json!({"success": false, "errors": [inner]}),
+        json!({"error": "Received error from acme", "external_model_message": inner}),
+        json!({"message": "upstream failed", "code": 502, "cause": inner}),
+    ] {
+        for sent in [chunks_reply([&body]), ok_reply(&body)] {
+            let error = streamed_response(sent).await.unwrap_err();
+            assert!(
+                matches!(&error, ModelError::ContextTooLong(it) if it == "the reason"),
+                "{body}: {error:?}"
+            );
+        }
+    }
+    let progress =
+        json!({"type": "progress", "data": {"step": 1}, "base_resp": {"status_code": 0, "status_msg": "ok"}});
+    let text = delta(json!({"content": "Hi"}));
+    let reply = streamed_response(stream_reply([&progress, &text, &finish("stop")])).await.unwrap();
+    assert_eq!(reply.message.text(), "Hi");
+}

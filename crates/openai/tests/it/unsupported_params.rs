@@ -1,5 +1,6 @@
 //! Tests of request parameters that a server rejects.
 
+use futures::TryStreamExt as _;
 use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
     content::Content,
@@ -11,7 +12,7 @@ use haft_core::{
 use haft_openai::Provider;
 use serde_json::{Value, json};
 
-use crate::server::{Server, hello, minimal_reply, ok_reply, reply};
+use crate::server::{Server, chunks_reply, hello, minimal_reply, ok_reply, reply};
 
 fn rejection(error: Value) -> Vec<u8> {
     reply("400 Bad Request", "", &json!({"error": error}).to_string())
@@ -236,5 +237,38 @@ async fn only_the_rejected_parameter_is_omitted() {
         let sent = server.take_requests();
         let last = &sent.last().unwrap().body;
         assert_eq!(NAMES.map(|name| last.get(name).is_some()), [true, true, true, false], "{parameter:?}");
+    }
+}
+
+/// A rejected parameter is omitted wherever the server reports it: by a status, in a stream, in a
+/// reply with status 200, and inside the error of a gateway.
+#[tokio::test]
+async fn rejection_is_recognized_in_each_carrier() {
+    let plain =
+        json!({"error": {"message": "Unsupported parameter: 'seed'", "code": "unsupported_parameter"}});
+    let without_code = json!({"error": {"message": "Model does not support parameter seed."}});
+    let wrapped = json!({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": plain.to_string()}}});
+    for body in [&plain, &without_code, &wrapped] {
+        for (sent, is_streamed) in [
+            (reply("400 Bad Request", "", &body.to_string()), false),
+            (ok_reply(body), false),
+            (chunks_reply([body]), false),
+            (reply("400 Bad Request", "", &body.to_string()), true),
+            (ok_reply(body), true),
+            (chunks_reply([body]), true),
+        ] {
+            let server = Server::with_replies([sent, minimal_reply()]).await;
+            let model = server.builder().max_retries(0).build().unwrap();
+            let request = with_settings();
+            if is_streamed {
+                let events: Result<Vec<_>, _> = model.stream(&request).try_collect().await;
+                assert!(events.is_ok(), "{body}: {events:?}");
+            } else {
+                model.chat(&request).await.unwrap();
+            }
+            let requests = server.take_requests();
+            let sent: Vec<_> = requests.iter().map(|request| request.body.get("seed").is_some()).collect();
+            assert_eq!(sent, [true, false], "{body}");
+        }
     }
 }

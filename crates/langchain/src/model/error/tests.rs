@@ -49,7 +49,7 @@ fn error_of_a_client_determines_the_retry() {
         fail: the model's server refused the request (status 400): Anthropic error: Anthropic API error: Invalid request - bad role
         fail: the conversation is too long for the model: Anthropic error: Anthropic API error: Invalid request - prompt is too long: 210000 tokens
         retry: the model's server failed (status 503): Deepseek error: Deepseek API error: Server Overloaded - busy
-        fail: the model's server refused the request (status 402): Deepseek error: Deepseek API error: Insufficient Balance - empty
+        fail: the model's server is limiting requests: Deepseek error: Deepseek API error: Insufficient Balance - empty
         retry: the model's server is limiting requests: Qwen error: Qwen API error: Rate limit exceeded - busy
         fail: the model's server refused the request (status 404): Qwen error: Qwen API error: Model not found - qwen-9
         retry: the model's server at the address of the LangChain client cannot be reached: IO error: reset
@@ -101,4 +101,31 @@ fn only_a_rejected_request_is_too_long() {
 fn long_message_is_cut() {
     let error = from_langchain(LLMError::OtherError("x".repeat(5000)));
     assert!(haft_core::text::ErrorChain(&error).to_string().len() < 1200);
+}
+
+/// The cause of an error is found in the text of a client, also inside the error of a gateway.
+#[test]
+fn cause_is_found_in_the_text_of_an_error() {
+    let raw = |code: &str| {
+        let raw = format!(r#"{{"error": {{"message": "the reason", "code": "{code}"}}}}"#);
+        serde_json::json!({"error": {"message": "Provider returned error", "metadata": {"raw": raw}}})
+            .to_string()
+    };
+    for code in ["context_length_exceeded", "insufficient_quota", "content_filter", "tool_use_failed"] {
+        for error in [
+            LLMError::OtherError(raw(code)),
+            AnthropicError::InvalidRequestError(raw(code)).into(),
+            AnthropicError::ApiError(raw(code)).into(),
+            DeepseekError::InvalidParametersError(raw(code)).into(),
+        ] {
+            let error = from_langchain(error);
+            let is_expected = match code {
+                "context_length_exceeded" => matches!(error, ModelError::ContextTooLong(_)),
+                "insufficient_quota" => matches!(error, ModelError::RateLimited { permanent: true, .. }),
+                "content_filter" => matches!(error, ModelError::ContentFiltered(_)),
+                _ => matches!(error, ModelError::InvalidGeneration { .. }),
+            };
+            assert!(is_expected && error.to_string().ends_with("the reason"), "{code}: {error:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Item, ItemKind, ResponsesAccumulator, id_of_call, wire_call};
 use crate::{
-    api_error::ApiError,
+    api_error::in_band_error,
     reply::{accumulator::EventSink, call_accumulator::PieceKind},
     wire::{LenientValue, ResponsesEvent},
 };
@@ -52,7 +52,7 @@ impl ResponsesAccumulator {
                 let place = self.find_or_add_item(event.output_index.to_number(), &item);
                 self.finish_item(place, item, sink)
             }
-            "error" | "response.error" => Err(ApiError::in_band(&event.into_error_json())),
+            "error" | "response.error" => Err(in_band_error(&event.into_error_json())),
             _ => self.add_response(&kind, event, sink),
         }
     }
@@ -66,7 +66,7 @@ impl ResponsesAccumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         if kind.is_empty() && event.is_error_event() {
-            return Err(ApiError::in_band(&event.into_error_json()));
+            return Err(in_band_error(&event.into_error_json()));
         }
         let Some(response) = event.response else { return Ok(()) };
         let named = kind.strip_prefix("response.").unwrap_or_default();
@@ -90,13 +90,13 @@ impl ResponsesAccumulator {
         let Some(item) = &event.item else { return Ok(()) };
         let index = event.output_index.to_number();
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        // Some servers send index 0 for every item. If the item with this index is finished, a new
-        // item begins.
-        let open = self
-            .find_item(index, id)
-            .filter(|place| self.items.get(*place).is_some_and(|it| it.final_item.is_none()));
-        let place = open.unwrap_or_else(|| self.add_item(index, id.map(str::to_owned), ItemKind::of(item)));
-        if ItemKind::of(item) != ItemKind::Call {
+        // Some servers send index 0 for every item. If the item with this index is finished or of
+        // another kind, a new item begins.
+        let kind = ItemKind::of(item);
+        let is_open = |it: &Item| it.final_item.is_none() && it.kind == kind;
+        let open = self.find_item(index, id).filter(|place| self.items.get(*place).is_some_and(is_open));
+        let place = open.unwrap_or_else(|| self.add_item(index, id.map(str::to_owned), kind));
+        if kind != ItemKind::Call {
             return Ok(());
         }
         // The arguments are not read here, because they follow in deltas and in the final item.

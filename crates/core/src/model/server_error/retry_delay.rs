@@ -1,6 +1,6 @@
 //! Extraction of the retry delay from an error body.
 
-#[cfg(all(test, feature = "client"))]
+#[cfg(test)]
 mod tests;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -78,6 +78,6 @@ fn split_prefix(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// Converts `seconds` to a [`Duration`] of at most [`Duration::MAX`]. Returns `None` for negative
 /// numbers and NaN.
-pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
+fn duration_from_secs(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
 }
