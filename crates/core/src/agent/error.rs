@@ -42,9 +42,12 @@ pub enum AgentErrorKind {
         /// The message of the fatal error.
         message: String,
     },
-    /// A content filter of the provider stopped the model's reply.
-    #[error("a content filter of the provider stopped the reply")]
-    ContentFiltered,
+    /// A content filter of the provider rejected the request or stopped the model's reply.
+    #[error("a content filter of the provider stopped the reply{}", reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default())]
+    ContentFiltered {
+        /// The error message of the server. `None` if the reply only has the finish reason.
+        reason: Option<String>,
+    },
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,

@@ -67,7 +67,10 @@ impl ReactAgent {
         reply: Result<Reply, ModelError>,
         events: &EventSink,
     ) -> Result<(), AgentErrorKind> {
-        let error = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
+        // The correction after an invalid generation is in the transcript, and is reported from there.
+        let is_reported = |error: &ModelError| matches!(error, ModelError::InvalidGeneration { .. });
+        let error = reply.as_ref().err().filter(|error| is_broken_reply(error) && !is_reported(error));
+        let error = error.map(ToString::to_string);
         let is_reply = reply.is_ok();
         run.on_chat(reply)?;
         // A reply with content is applied later: it is not rejected yet.
@@ -100,7 +103,15 @@ impl ReactAgent {
         };
         let response = match response {
             Ok(response) => response,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => {
+                let mut reply = run.read_failed_generation(error, &step)?;
+                if let (Ok(reply), Some(reply_events)) = (&mut reply, reply_events) {
+                    for event in reply_events.complete(reply) {
+                        events.emit(|| event).await;
+                    }
+                }
+                return Ok(reply);
+            }
         };
         let span = Span::current();
         span.record("gen_ai.response.model", response.model.as_deref());

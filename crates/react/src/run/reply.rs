@@ -49,7 +49,7 @@ impl Run {
             // The error contains the truncated reply, and the transcript does not contain it.
             FinishReason::Length => return repeat_request(purpose, Err(truncated_error(message))),
             FinishReason::ContentFilter => {
-                return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
+                return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered { reason: None }));
             }
             _ => {}
         }
@@ -136,6 +136,27 @@ impl Run {
             self.push(message_metadata::mark_unusable(Message::assistant(message)));
         }
         self.request_correction(purpose, problem)
+    }
+
+    /// Records the text `generation`, which the server could not parse or validate, as
+    /// [unusable](super::is_unusable), and requests a corrected reply. `reason` is the error text of
+    /// the server. Fails with `error` if too many replies in a row were rejected, or if the reply
+    /// belongs to the final request after a limit.
+    pub(super) fn reject_generation(
+        &mut self,
+        purpose: RequestPurpose,
+        reason: String,
+        generation: Option<String>,
+        error: ModelError,
+    ) -> Transition {
+        if let Some(text) = generation.filter(|text| !text.trim().is_empty()) {
+            self.push(message_metadata::mark_unusable(Message::assistant(text)));
+        }
+        let (next, result) = self.retry_rejected_reply(purpose, || error.into());
+        if result.is_ok() {
+            self.push(message_metadata::correction_message(reason));
+        }
+        (next, result)
     }
 
     /// Adds `problem` as a hint to the transcript and repeats the request, so that the model

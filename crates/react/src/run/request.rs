@@ -102,7 +102,8 @@ impl Run {
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. An
     /// empty reply is also discarded and the request repeated: the state is then
     /// [`RunState::ReadyToRequest`]. All other replies are applied by the next call to
-    /// [`next`](Self::next). If the request is too long for the model, it is shortened as
+    /// [`next`](Self::next). After [`ModelError::InvalidGeneration`], the repeated request has the
+    /// error text of the server as a correction. If the request is too long for the model, it is shortened as
     /// configured in [`RunConfig::context`](super::RunConfig::context) and repeated.
     ///
     /// # Errors
@@ -176,6 +177,14 @@ impl Run {
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
+            ModelError::InvalidGeneration { reason, generation } => {
+                let (reason, generation) = (reason.clone(), generation.clone());
+                self.reject_generation(purpose, reason, generation, error)
+            }
+            ModelError::ContentFiltered(reason) => {
+                let reason = Some(reason.clone());
+                (State::ReadyToRequest { purpose }, Err(AgentErrorKind::ContentFiltered { reason }))
+            }
             _ if is_broken_reply(&error) => self.retry_rejected_reply(purpose, || error.into()),
             _ => (State::ReadyToRequest { purpose }, Err(error.into())),
         };
@@ -199,11 +208,17 @@ fn is_empty(reply: &Reply) -> bool {
         && reply.message.is_empty()
 }
 
-/// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or
-/// truncated. The same request may succeed if it is repeated.
+/// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable,
+/// truncated, or was rejected by the server. The same request may succeed if it is repeated.
 pub fn is_broken_reply(error: &ModelError) -> bool {
     let error = last_model_error(error);
-    matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
+    matches!(
+        error,
+        ModelError::EmptyResponse
+            | ModelError::InvalidResponse(_)
+            | ModelError::InvalidGeneration { .. }
+            | ModelError::Truncated { .. }
+    )
 }
 
 /// Returns the error of the last model if `error` is from a fallback that tried several models.

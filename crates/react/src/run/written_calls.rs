@@ -7,7 +7,8 @@ use haft_core::{
     agent::AgentErrorKind,
     content::Content,
     message::{AssistantMessage, ProviderData},
-    model::{ChatResponse, FinishReason, ToolChoice},
+    model::{ChatResponse, FinishReason, ModelError, ToolChoice},
+    usage::Usage,
 };
 use serde_json::{Map, Value};
 
@@ -56,6 +57,31 @@ impl Run {
         let response = ChatResponse { finish_reason, usage: reply.usage, ..ChatResponse::new(message) };
         let reply = self.parse_in_dialect(response, step, outputs)?;
         Ok(Reply { has_written_calls: true, ..reply })
+    }
+
+    /// Reads the calls in the text that the model generated and its server could not use
+    /// ([`ModelError::InvalidGeneration`]), the reply to the request in flight. `step` contains the
+    /// inputs of the request. Returns `error` unchanged if the text does not consist of calls of
+    /// offered tools, or if the dialect does not read written calls. A driver reports the result
+    /// with [`on_chat`](Self::on_chat).
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
+    pub fn read_failed_generation(
+        &self,
+        error: ModelError,
+        step: &Step<'_>,
+    ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
+        let (Some(request), ModelError::InvalidGeneration { generation: Some(text), .. }) =
+            (self.head.state.sent_request(), &error)
+        else {
+            return Ok(Err(error));
+        };
+        let usage = Usage::failed_request();
+        let response = ChatResponse { usage, ..ChatResponse::new(text.as_str()) };
+        let reply = self.read_written_calls(Reply::from(response), request, step)?;
+        Ok(if reply.has_written_calls { Ok(reply) } else { Err(error) })
     }
 
     /// Returns `true` if `text`, which parses as calls, is a valid value of `outputs` or of the

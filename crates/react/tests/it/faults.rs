@@ -155,7 +155,7 @@ async fn content_filter_is_a_typed_error() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
     let agent = ReactAgent::new(ScriptedModel::new().reply(filtered), calculator()).unwrap();
     let error = agent.run("Tell me.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::ContentFiltered), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::ContentFiltered { .. }), "{error:?}");
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
@@ -468,4 +468,62 @@ async fn limit_of_output_retries_can_be_set() {
     let model = ScriptedModel::new().reply_text("");
     let agent = ReactAgent::builder(model).max_output_retries(0).build().unwrap();
     assert_eq!(agent.run("Hi").await.unwrap_err().usage.requests, 1);
+}
+
+fn invalid_generation(reason: &str, generation: Option<&str>) -> ModelError {
+    ModelError::InvalidGeneration { reason: reason.to_owned(), generation: generation.map(str::to_owned) }
+}
+
+/// A mistake that the server found goes back to the model with the text of the server, streamed or
+/// not.
+#[tokio::test]
+async fn invalid_generation_is_corrected_by_the_model() {
+    for is_streamed in [false, true] {
+        let model = ScriptedModel::new()
+            .fail(invalid_generation("/x: expected integer", Some("add(x=")))
+            .fail(invalid_generation("no call", None))
+            .reply_calls([("", "add", r#"{"x":1,"y":2}"#)])
+            .reply_text("It is 3.");
+        let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+        let text = if is_streamed {
+            let events: Vec<_> = agent.stream("1 plus 2?").try_collect().await.unwrap();
+            let rejected = events.iter().filter(|it| matches!(it, RunEvent::ReplyRejected { .. }));
+            assert_eq!(rejected.count(), 2);
+            let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
+            output.text().unwrap().to_owned()
+        } else {
+            agent.run("1 plus 2?").await.unwrap().text().unwrap().to_owned()
+        };
+        assert_eq!(text, "It is 3.");
+        let last = &model.requests()[2];
+        let texts: Vec<_> = last.messages.iter().map(|message| message.text()).collect();
+        assert_eq!(texts, ["1 plus 2?", "add(x=", "/x: expected integer", "no call"]);
+        assert_request_paired(last);
+    }
+}
+
+/// The corrections are bounded, and the run ends with the error of the server.
+#[tokio::test]
+async fn invalid_generations_are_bounded() {
+    let model =
+        (0..3).fold(ScriptedModel::new(), |model, _| model.fail(invalid_generation("not readable", None)));
+    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+    let error = agent.run("1 plus 2?").await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::InvalidGeneration { .. })), "{error:?}");
+    assert!(error.to_string().contains("not readable"), "{error}");
+    assert_eq!(model.requests().len(), 3);
+}
+
+/// A content filter is asked once, and the error has the same kind as for a filtered reply.
+#[tokio::test]
+async fn request_rejected_by_a_filter_is_not_repeated() {
+    let model = ScriptedModel::new().fail(ModelError::ContentFiltered("the prompt was flagged".to_owned()));
+    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
+    let error = agent.run("Tell me.").await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::ContentFiltered { .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "a content filter of the provider stopped the reply: the prompt was flagged"
+    );
+    assert_eq!(model.requests().len(), 1);
 }

@@ -412,3 +412,55 @@ async fn text_beside_native_calls_is_not_read() {
     assert_eq!(answer.steps.len(), 1);
     assert!(answer.steps[0].result.repairs.is_empty());
 }
+
+fn failed_generation(text: &str) -> ModelError {
+    ModelError::InvalidGeneration {
+        reason: "The call could not be read.".to_owned(),
+        generation: Some(text.to_owned()),
+    }
+}
+
+/// Calls in the text that a server could not use are taken as calls, and announced.
+#[tokio::test]
+async fn calls_in_a_failed_generation_are_taken() {
+    for text in [
+        WRITTEN,
+        "<function=add{\"x\": 17, \"y\": 25}</function>",
+        "<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 17, \"y\": 25}}</tool_call>",
+    ] {
+        let model = ScriptedModel::new().fail(failed_generation(text)).reply_text("It is 42.");
+        let events: Vec<_> = agent(&model).stream("17 plus 25?").try_collect().await.unwrap();
+        let announced = events.iter().filter(|it| matches!(it, RunEvent::CallAnnounced { .. })).count();
+        let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
+            panic!("{text}: {events:?}")
+        };
+        assert_eq!((answer.text.as_str(), announced, model.requests().len()), ("It is 42.", 1, 2), "{text}");
+        assert_eq!(answer.steps[0].result.model_text(), "42");
+        assert_paired(&answer.transcript);
+    }
+}
+
+/// The dialect `auto` moves to JSON after calls in a failed generation.
+#[tokio::test]
+async fn auto_dialect_moves_after_a_failed_generation() {
+    let model =
+        ScriptedModel::new().fail(failed_generation(WRITTEN)).reply_text(r#"{"answer": "It is 42."}"#);
+    let agent =
+        ReactAgent::builder(model.clone()).tools(calculator()).dialect(AutoDialect::new()).build().unwrap();
+    agent.run("17 plus 25?").await.unwrap();
+    assert!(model.requests()[1].tools.is_empty());
+}
+
+/// Without permission to call tools, a call in a failed generation is not taken.
+#[tokio::test]
+async fn failed_generation_is_not_taken_without_permission_to_call() {
+    let model = ScriptedModel::new().fail(failed_generation(WRITTEN)).reply_text("I may not add.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator())
+        .dialect(NativeCalls)
+        .tool_choice(ToolChoice::None)
+        .build()
+        .unwrap();
+    let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
+    assert_eq!((answer.text.as_str(), answer.steps.len()), ("I may not add.", 0));
+}

@@ -78,7 +78,7 @@ impl FaultyAgent {
                 transcript.extend([Arc::new(calls())]);
                 vec![started(), finished(), Ok(answer(transcript))]
             }
-            "other end" if run > 1 => vec![Err(AgentErrorKind::ContentFiltered.into())],
+            "other end" if run > 1 => vec![Err(AgentErrorKind::ContentFiltered { reason: None }.into())],
             "rejects history" if !earlier.is_empty() => {
                 vec![Err(AgentErrorKind::InvalidInput("no more".to_owned()).into())]
             }
