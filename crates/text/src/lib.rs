@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod content_coding;
+mod encoding;
 mod error_chain;
 mod hidden_chars;
 mod json_strings;
@@ -11,6 +13,8 @@ mod wildcard;
 
 use std::borrow::Cow;
 
+pub use content_coding::compression;
+pub use encoding::{DecodeError, decode_utf8, without_byte_order_mark};
 pub use error_chain::ErrorChain;
 pub use hidden_chars::{is_hidden, without_hidden_chars};
 pub use json_strings::{JsonStringTracker, StringDecoder};

@@ -4,7 +4,7 @@ mod tests;
 use haft_core::model::ModelError;
 use reqwest::{
     Client, Method, Request, Url,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
+    header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use secrecy::SecretString;
 
@@ -64,6 +64,8 @@ impl Endpoint {
         let query: Vec<_> = query.iter().map(|(name, value)| (&**name, &**value)).collect();
         let secrets = Secrets::new(&all_headers, &query, hidden);
         all_headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        // Without the header, a server may use any coding (RFC 9110, section 12.5.3).
+        all_headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let mut url = request.url().clone();
         url.set_path(&format!("{}{path}", base_url.path().trim_end_matches('/')));
         let address = url.origin().ascii_serialization();

@@ -56,13 +56,10 @@ impl HttpReply {
     }
 
     /// Returns the value of the `Content-Encoding` header if the body is compressed, or else
-    /// `None`. Some proxies compress a body although the request has no `Accept-Encoding` header.
+    /// `None`. Some proxies compress a body although the request excludes it (`Accept-Encoding: identity`).
     pub(super) fn compression(&self) -> Option<String> {
-        // Some servers send values such as `none` and `utf-8`, which are not compressions.
-        const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
-        let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
-        let is_known = |part: &str| CODINGS.iter().any(|coding| part.trim().eq_ignore_ascii_case(coding));
-        encoding.split(',').any(is_known).then(|| encoding.to_owned())
+        let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?;
+        haft_core::text::compression(encoding).map(str::to_owned)
     }
 
     /// Returns `true` if the body begins like an event stream, and `false` for any other body, such
@@ -75,7 +72,7 @@ impl HttpReply {
             return Ok(known);
         }
         if let Some(encoding) = self.compression() {
-            let reason = format!("it is compressed ({encoding}) without a request for compression");
+            let reason = format!("it is compressed ({encoding}), which the request excludes");
             return Err(ModelError::InvalidResponse(reason));
         }
         let is_stream = loop {

@@ -23,6 +23,7 @@ async fn key_is_sent_and_redacted_in_debug_output() {
     assert_eq!(header(&head, "authorization"), Some("Bearer sk-secret"));
     assert_eq!(header(&head, "x-team"), Some("sk-other"));
     assert!(header(&head, "user-agent").unwrap().starts_with("haft/"));
+    assert_eq!(header(&head, "accept-encoding"), Some("identity"));
     assert!(!shown.contains("sk-"), "{shown}");
 }
 

@@ -277,7 +277,7 @@ async fn other_body_is_an_invalid_response() {
 }
 
 /// The error for a compressed body names the compression. Some proxies compress a body although the
-/// request has no `Accept-Encoding` header.
+/// request excludes it.
 #[tokio::test]
 async fn error_names_the_compression_of_a_body() {
     let packed = "\u{1f}\u{8b}\u{8}";

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft_tls::{RootCertificates, client_config};
-use reqwest::header::{AUTHORIZATION, CONTENT_RANGE, HeaderMap, LOCATION, RANGE};
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, HeaderMap, LOCATION, RANGE,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 
@@ -82,7 +84,9 @@ impl Hub<'_> {
         let mut linked = ExpectedFile::default();
         for _ in 0..=MAX_REDIRECTS {
             let is_hub = url.origin() == hub;
-            let mut request = client.get(url.clone());
+            // Without the header, a server may use any coding (RFC 9110, section 12.5.3). Sizes,
+            // ranges and checksums are those of the plain file.
+            let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             if received > 0 {
                 request = request.header(RANGE, format!("bytes={received}-"));
             }
@@ -95,12 +99,14 @@ impl Hub<'_> {
                 linked.sha256 = linked.sha256.take().or_else(|| linked_sha256(response.headers()));
             }
             if !response.status().is_redirection() {
-                return match response.status().is_success()
-                    || response.status() == StatusCode::RANGE_NOT_SATISFIABLE
-                {
-                    true => Ok(FileResponse { response, linked }),
-                    false => Err(self.status_error(file, &response)),
-                };
+                if !response.status().is_success() && response.status() != StatusCode::RANGE_NOT_SATISFIABLE {
+                    return Err(self.status_error(file, &response));
+                }
+                if let Some(coding) = compression_of(&response) {
+                    let reason = format!("compressed with {coding:?}, which the request excludes");
+                    return Err(PullSourceError::WrongFile { reason });
+                }
+                return Ok(FileResponse { response, linked });
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let next = location.and_then(|location| url.join(location).ok());
@@ -129,6 +135,12 @@ impl Hub<'_> {
             (status, _) => PullSourceError::HttpStatus { status: status.as_u16() },
         }
     }
+}
+
+/// Returns the compression of the body of `response`, if any.
+fn compression_of(response: &Response) -> Option<&str> {
+    let coding = response.headers().get(CONTENT_ENCODING)?.to_str().ok()?;
+    haft_core::text::compression(coding)
 }
 
 /// Stores what `expected` adds to the `catalogue` beside the partial download. Returns `false` if

@@ -64,6 +64,18 @@ async fn token_is_sent_to_the_hub_only() {
     assert_eq!(pull_file(&store, &closed_address().await, None).await.unwrap(), path);
 }
 
+/// Requests exclude compression, and a compressed file is an error that names the coding.
+#[tokio::test]
+async fn compressed_file_is_rejected() {
+    let (_folder, store) = store();
+    let hub =
+        Hub::new(vec![reply("200 OK", "content-encoding: gzip\r\ncontent-length: 2\r\n", b"\x1f\x8b")]).await;
+    let error = source_error(pull_file(&store, &hub.address, None).await).to_string();
+    assert!(error.contains("\"gzip\""), "{error}");
+    assert!(hub.requests()[0].contains("accept-encoding: identity"));
+    assert!(store.hub_files().is_empty());
+}
+
 #[tokio::test]
 async fn digest_of_the_hub_is_verified() {
     let (_folder, store) = store();
