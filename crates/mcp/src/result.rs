@@ -4,7 +4,7 @@
 use crate::{hidden_chars, metadata};
 use haft_core::{
     ToolError, ToolOutput,
-    call::ToolResponse,
+    call::{Failure, FailureKind, ToolResponse},
     content::{BinaryData, Content, ResourceBody},
     text::without_hidden_chars,
 };
@@ -43,7 +43,8 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     output.metadata = metadata::output_metadata(fields.remove("_meta"), entries);
     hidden_chars::remove_from_output(&mut output);
     if is_error {
-        return Err(failed_error(without_hidden_chars(&error_text(&output)).into_owned()));
+        let message = without_hidden_chars(&error_text(&output)).into_owned();
+        return Err(Failure::new(FailureKind::Failed, message).with_output(output).into());
     }
     if output.content.is_empty()
         && let Some(structured) = output.structured.take()
@@ -71,9 +72,8 @@ fn failed_error(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Joins the text, the structured content and the warnings of `output` into one error message,
-/// because [`ToolError`] has no separate fields for them. Returns a fixed message if all three are
-/// empty.
+/// Joins the text, the structured content and the warnings of `output` into the error message that a
+/// model reads. Returns a fixed message if all three are empty.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())

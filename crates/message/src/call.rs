@@ -89,6 +89,24 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The error message for the model.
     pub message: String,
+    /// The output of a call that ran and failed, for programs: for example the structured content
+    /// of an MCP result with `isError`. The message for the model contains its text. `None` if the
+    /// failure has only a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Box<ToolOutput>>,
+}
+
+impl Failure {
+    /// Creates a failure with the text `message` for the model.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), output: None }
+    }
+
+    /// Sets the output of the call that failed.
+    #[must_use]
+    pub fn with_output(self, output: ToolOutput) -> Self {
+        Self { output: Some(Box::new(output)), ..self }
+    }
 }
 
 /// The kind of a failure. Each kind corresponds to a variant of [`ToolError`]. The kind of
@@ -194,7 +212,8 @@ impl ToolResult {
     /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
     /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Multiple
-    /// warnings are joined with `; `.
+    /// warnings are joined with `; `. If a failed call has structured content, it is the additional
+    /// member `structured`.
     ///
     /// # Examples
     ///
@@ -216,7 +235,15 @@ impl ToolResult {
                 json!({"success": true, "result": output.to_value(), "error": null, "warning": warning})
             }
             Outcome::Failed(failure) => {
-                json!({"success": false, "result": null, "error": failure.message, "warning": warning})
+                let error = &failure.message;
+                let mut result =
+                    json!({"success": false, "result": null, "error": error, "warning": warning});
+                if let Some(structured) =
+                    failure.output.as_ref().and_then(|output| output.structured.as_ref())
+                {
+                    result["structured"] = structured.clone();
+                }
+                result
             }
         }
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 /// assert_eq!(picture.as_text(), "[image/png, 4 bytes]");
 /// assert_eq!(Content::text("hi").as_text(), "hi");
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Content {
@@ -81,7 +81,7 @@ pub enum Content {
 }
 
 /// The contents of an embedded resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "MCP defines text and blob resources")]
 pub enum ResourceBody {

@@ -177,7 +177,7 @@ impl Reader {
         let name = name.or_else(|| self.calls.get(id).map(String::as_str)).unwrap_or_default().to_owned();
         let outcome = if is_error {
             let message = content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
-            Outcome::Failed(Failure { kind: FailureKind::Failed, message })
+            Outcome::Failed(Failure::new(FailureKind::Failed, message))
         } else {
             Outcome::Done(ToolOutput { content, ..ToolOutput::default() })
         };

@@ -456,7 +456,7 @@ pub(crate) fn failure_result(
     why: &str,
     now: Timestamp,
 ) -> Arc<ToolResult> {
-    unexecuted_result(call, Outcome::Failed(Failure { kind, message: why.to_owned() }), now)
+    unexecuted_result(call, Outcome::Failed(Failure::new(kind, why)), now)
 }
 
 fn unexecuted_result(call: &ToolCall, outcome: Outcome, now: Timestamp) -> Arc<ToolResult> {

@@ -58,19 +58,31 @@ impl Truncator<'_> {
 
     fn is_within_limits(&self, outcome: &Outcome) -> bool {
         match outcome {
-            Outcome::Failed(failure) => failure.message.len() <= self.max_text_bytes,
-            Outcome::Done(output) => {
-                output.content.len() <= MAX_PIECES
-                    && text_len(output) <= self.max_text_bytes
-                    && output.content.iter().map(Content::media_len).sum::<usize>()
-                        <= limits::RESULT_MEDIA_BYTES
+            Outcome::Failed(failure) => {
+                failure.message.len() <= self.max_text_bytes
+                    && failure.output.as_ref().is_none_or(|output| self.is_short(output))
             }
+            Outcome::Done(output) => self.is_short(output),
         }
+    }
+
+    fn is_short(&self, output: &ToolOutput) -> bool {
+        output.content.len() <= MAX_PIECES
+            && text_len(output) <= self.max_text_bytes
+            && output.content.iter().map(Content::media_len).sum::<usize>() <= limits::RESULT_MEDIA_BYTES
     }
 
     async fn truncate_outcome(&self, outcome: &mut Outcome) {
         match outcome {
-            Outcome::Failed(failure) => self.truncate_text(&mut failure.message).await,
+            Outcome::Failed(failure) => {
+                if failure.message.len() > self.max_text_bytes {
+                    self.truncate_text(&mut failure.message).await;
+                }
+                if let Some(output) = failure.output.as_mut().filter(|output| !self.is_short(output)) {
+                    let full = self.store_full(output).await;
+                    self.truncate_output(output, &full);
+                }
+            }
             Outcome::Done(output) => {
                 let full = self.store_full(output).await;
                 self.truncate_output(output, &full);

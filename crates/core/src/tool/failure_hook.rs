@@ -69,13 +69,13 @@ pub struct FailedCall<'a> {
 impl FailedCall<'_> {
     /// Returns a failure of the same kind with the text `message` for the model.
     pub fn with_message(&self, message: impl Into<String>) -> Failure {
-        Failure { kind: self.failure.kind, message: message.into() }
+        Failure::new(self.failure.kind, message)
     }
 
     /// Returns a [fatal](FailureKind::Fatal) failure with the text `message`. The agent stops the
     /// run with this text.
     pub fn fatal(&self, message: impl Into<String>) -> Failure {
-        Failure { kind: FailureKind::Fatal, message: message.into() }
+        Failure::new(FailureKind::Fatal, message)
     }
 }
 

@@ -1,6 +1,6 @@
 use haft_core::{
     ToolDefinition, ToolOutput, ToolResult,
-    call::Outcome,
+    call::{Failure, Outcome},
     content::{Content, ResourceBody},
 };
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
@@ -13,30 +13,49 @@ use crate::metadata;
 pub(super) fn encode_result(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
     let warnings = result.warnings.iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
     match result.outcome {
+        Outcome::Failed(Failure { output: Some(mut output), .. }) => {
+            let own = std::mem::take(&mut output.warnings);
+            let own = own.into_iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
+            // The output schema is for successful calls, so the structured content is not wrapped.
+            let mut encoded = encode_output(*output, own.chain(warnings), |value| match value.is_object() {
+                true => value,
+                false => json!({ "result": value }),
+            });
+            encoded.is_error = Some(true);
+            encoded
+        }
         Outcome::Failed(failure) => CallToolResult::error(
             std::iter::once(ContentBlock::text(failure.message)).chain(warnings).collect(),
         ),
-        Outcome::Done(ToolOutput { content, structured, mut metadata, .. }) => {
-            let mut blocks: Vec<_> =
-                content.into_iter().enumerate().map(|(index, item)| encode_block(index, item)).collect();
-            for (index, extra) in metadata::take_block_entries(&mut metadata) {
-                if let Some(block) = blocks.get_mut(index) {
-                    add_fields(block, extra);
-                }
-            }
-            if blocks.is_empty()
-                && let Some(value) = &structured
-            {
-                blocks.push(ContentBlock::text(value.to_string()));
-            }
-            blocks.extend(warnings);
-            let mut encoded = CallToolResult::success(blocks);
-            encoded.structured_content = structured.map(|value| with_object_root(definition, value));
-            let meta = metadata::take_result_meta(&mut metadata);
-            encoded.meta = meta.and_then(|meta| serde_json::from_value(meta).ok());
-            encoded
+        Outcome::Done(output) => encode_output(output, warnings, |value| with_object_root(definition, value)),
+    }
+}
+
+/// Encodes `output` as a successful result, with the blocks `warnings` after its own.
+fn encode_output(
+    output: ToolOutput,
+    warnings: impl Iterator<Item = ContentBlock>,
+    with_root: impl FnOnce(Value) -> Value,
+) -> CallToolResult {
+    let ToolOutput { content, structured, mut metadata, .. } = output;
+    let mut blocks: Vec<_> =
+        content.into_iter().enumerate().map(|(index, item)| encode_block(index, item)).collect();
+    for (index, extra) in metadata::take_block_entries(&mut metadata) {
+        if let Some(block) = blocks.get_mut(index) {
+            add_fields(block, extra);
         }
     }
+    if blocks.is_empty()
+        && let Some(value) = &structured
+    {
+        blocks.push(ContentBlock::text(value.to_string()));
+    }
+    blocks.extend(warnings);
+    let mut encoded = CallToolResult::success(blocks);
+    encoded.structured_content = structured.map(with_root);
+    let meta = metadata::take_result_meta(&mut metadata);
+    encoded.meta = meta.and_then(|meta| serde_json::from_value(meta).ok());
+    encoded
 }
 
 /// Adds the fields in `extra`, such as `annotations`, to `block`. Fields that MCP does not define

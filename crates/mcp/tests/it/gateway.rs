@@ -4,7 +4,7 @@ use haft_mcp::{
     gateway::{GatewayClient, GatewayConfig, TraceContext},
     testing::InProcessServer,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     http_serving::{Served, serve},
@@ -105,4 +105,68 @@ async fn principal_of_a_server_selects_the_rules() {
     let server = InProcessServer::new(McpServer::new(tools).with_principal(principal));
     let source = McpSource::connect("gateway", server).await.unwrap();
     assert_eq!(names(&Toolset::new().with_source(source)).await, ["files_add"]);
+}
+
+/// A failed result passes a gateway as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_result_is_passed_on() {
+    for failed in [
+        json!({
+            "content": [
+                {"type": "text", "text": "the quota is used up"},
+                {"type": "image", "data": "iVBO", "mimeType": "image/png", "annotations": {"priority": 0.5}},
+                {"type": "text", "text": "try later"},
+                {"type": "resource_link", "uri": "file:///log", "name": "log"},
+            ],
+            "structuredContent": {"code": "QUOTA", "retryAfter": 30}, "_meta": {"example.org/trace": "t-1"},
+            "isError": true,
+        }),
+        json!({"content": [], "structuredContent": {"code": 7}, "isError": true}),
+        json!({"content": [], "structuredContent": [1], "isError": true}),
+        json!({"content": [], "isError": true}),
+    ] {
+        let inner = WebServer::start("modern").await;
+        let web = McpSource::connect("web", HttpServer::new(&inner.url)).await.unwrap();
+        let served = serve(
+            GatewayConfig::default().toolset([("web", web)]).unwrap(),
+            HttpServiceConfig::default().with_bearer_token("t", Principal::default()),
+        )
+        .await;
+        let session = Session::open(&served, "t").await;
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "web_echo", "arguments": failed}});
+        let response = served.post(&session.headers, &body.to_string()).await;
+        let line =
+            response.lines().find(|line| line.contains("\"result\"")).unwrap_or_else(|| panic!("{response}"));
+        let result: Value = serde_json::from_str(line.trim_start_matches("data: ")).unwrap();
+        let result = &result["result"];
+        assert_eq!(result["isError"], true);
+        let (structured, meta) = (&failed["structuredContent"], &failed["_meta"]);
+        match structured.is_array() {
+            true => assert_eq!(result["structuredContent"], json!({"result": structured})),
+            false => assert_eq!(&result["structuredContent"], structured),
+        }
+        assert_eq!(&result["_meta"], meta, "{result}");
+        if failed["content"] != json!([]) {
+            assert_eq!(result["content"], failed["content"]);
+        }
+    }
+}
+
+/// The structured content of a failure is a member of its own for programs.
+#[tokio::test(flavor = "multi_thread")]
+async fn failure_has_its_structured_content() {
+    let inner = WebServer::start("legacy").await;
+    let tools =
+        Toolset::new().with_source(McpSource::connect("web", HttpServer::new(&inner.url)).await.unwrap());
+    let failed = json!({
+        "content": [{"type": "text", "text": "the quota is used up"}],
+        "structuredContent": {"retryAfter": 30}, "isError": true,
+    });
+    let result = tools.call("echo", failed).await.to_json();
+    let expected = json!({
+        "success": false, "result": null, "error": "the quota is used up\n{\"retryAfter\":30}", "warning": null,
+        "structured": {"retryAfter": 30},
+    });
+    assert_eq!(result, expected);
 }

@@ -122,6 +122,9 @@ impl From<TypeMismatch> for ToolError {
 /// dropped.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
-        Self { kind: error.kind(), message: error.to_string() }
+        match error {
+            ToolError::Inner(failure) => failure.clone(),
+            error => Self::new(error.kind(), error.to_string()),
+        }
     }
 }

@@ -31,7 +31,7 @@ pub enum ToolResponse {
 /// assert_eq!(ToolOutput::from("42").to_value(), json!("42"));
 /// assert_eq!(ToolOutput::structured(json!({"sum": 42})).text(), r#"{"sum":42}"#);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolOutput {
     /// The content for the model: an ordered list of text, media and other pieces.

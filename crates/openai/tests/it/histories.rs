@@ -220,7 +220,7 @@ fn anthropic_history_is_read_and_written_back() {
     let MessageBody::Assistant(reply) = history.messages[2].body() else { panic!("{history:?}") };
     assert_eq!(reply.reasoning.as_deref(), Some("I look.\n\nTwice."));
     let MessageBody::Tool(result) = history.messages[4].body() else { panic!("{history:?}") };
-    let failure = Failure { kind: FailureKind::Failed, message: "no such image".to_owned() };
+    let failure = Failure::new(FailureKind::Failed, "no such image");
     assert_eq!((result.name.as_str(), &result.outcome), ("look", &Outcome::Failed(failure)));
     // A signature is not sent to other APIs.
     assert!(!json!(history::to_chat_completions(messages(&history))).to_string().contains("s1\""));
@@ -478,7 +478,7 @@ fn any_message(media: bool) -> impl Strategy<Value = Vec<Message>> {
             ..AssistantMessage::default()
         };
         let result = ToolResult::done("ID", "look", ToolOutput::from(result));
-        let failure = Failure { kind: FailureKind::Failed, message: result.model_text().into_owned() };
+        let failure = Failure::new(FailureKind::Failed, result.model_text());
         let outcome = if fails && media { Outcome::Failed(failure) } else { result.outcome.clone() };
         vec![Message::assistant(message), Message::tool(ToolResult { outcome, ..result })]
     });

@@ -229,7 +229,7 @@ impl ExtensionSet {
                 RulingDecision::Block(text) => text,
                 RulingDecision::End => "a guardrail withheld the result and ended the run".to_owned(),
             };
-            let failure = haft_core::call::Failure { kind: FailureKind::Failed, message: text };
+            let failure = haft_core::call::Failure::new(FailureKind::Failed, text);
             result.outcome = Outcome::Failed(failure);
             result.warnings.clear();
             break;

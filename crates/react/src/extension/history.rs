@@ -135,7 +135,7 @@ impl ClearToolResults {
                     result_handle: output.result_handle.clone(),
                     ..ToolOutput::from(note)
                 }),
-                Outcome::Failed(failure) => Outcome::Failed(Failure { message: note, ..failure.clone() }),
+                Outcome::Failed(failure) => Outcome::Failed(Failure::new(failure.kind, note)),
             };
             let result = ToolResult { outcome, warnings: Vec::new(), ..ToolResult::clone(result) };
             ClearedMessage(Arc::new(Message::tool(result).with_metadata(message.metadata().clone())))
