@@ -1,7 +1,13 @@
 //! The client side of streamable HTTP: rmcp's transport over a `reqwest` client.
 
+mod awaited;
+mod challenge;
 mod client;
 mod error;
+mod event_size;
+mod forgotten;
+mod post;
+mod reply;
 mod resumption;
 mod secrets;
 mod sse;
@@ -9,14 +15,18 @@ mod sse;
 use std::collections::{BTreeMap, HashMap};
 
 use ::http::{HeaderName, HeaderValue};
-use rmcp::transport::{
-    StreamableHttpClientTransport,
-    streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig},
+use rmcp::{
+    model::ProtocolVersion,
+    transport::{
+        StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig},
+    },
 };
 
 pub(crate) use self::client::{HttpClient, HttpError, new_client};
-pub(crate) use self::client::{ReadBodyError, client_builder, follow_within_origin, read_body};
+pub(crate) use self::client::{client_builder, follow_within_origin};
 pub(crate) use self::error::{HandshakeFailure, may_be_sse_server};
+pub(crate) use self::reply::{ReadBodyError, read_body};
 pub(crate) use self::sse::SseTransport;
 use crate::HttpServer;
 
@@ -77,4 +87,13 @@ pub(crate) fn parse_headers(
         Ok((parsed, value))
     };
     headers.iter().map(header).collect()
+}
+
+/// Returns `true` if the revision of a request with `headers` has sessions and resumable streams.
+/// Revision 2026-07-28 removed both.
+fn has_sessions(headers: &HashMap<HeaderName, HeaderValue>) -> bool {
+    let name = HeaderName::from_static("mcp-protocol-version");
+    let version = headers.get(&name).and_then(|version| version.to_str().ok());
+    // Revisions are dates.
+    version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28.as_str())
 }

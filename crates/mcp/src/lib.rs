@@ -20,6 +20,7 @@ mod locked_file;
 #[cfg(feature = "http")]
 mod login_required;
 mod metadata;
+mod numbers;
 #[cfg(feature = "oauth")]
 mod oauth;
 pub mod pins;

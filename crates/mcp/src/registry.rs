@@ -178,7 +178,9 @@ async fn fetch(client: &reqwest::Client, url: Url) -> Result<Page, RegistryError
     }
     let body = http::read_body(&mut response, MAX_BODY_BYTES).await.map_err(|error| match error {
         ReadBodyError::Lost(error) => failed(error),
-        ReadBodyError::TooLong(_) => RegistryError::InvalidResponse(error.to_string()),
+        ReadBodyError::TooLong(_) | ReadBodyError::Compressed(_) => {
+            RegistryError::InvalidResponse(error.to_string())
+        }
     })?;
     serde_json::from_slice(&body).map_err(|error| RegistryError::InvalidResponse(error.to_string()))
 }

@@ -10,6 +10,7 @@ mod client;
 mod elicitations;
 mod envelope;
 mod lines;
+mod response;
 mod server;
 mod server_events;
 mod writer;
@@ -17,8 +18,13 @@ mod writer;
 pub(crate) use call_events::{CallEvent, CallEvents, ElicitingRequest, EventForwarder, PendingElicitation};
 pub(crate) use client::{ClientTransport, TransportLimits};
 pub(crate) use elicitations::Elicitations;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "http-server"))]
 pub(crate) use envelope::Envelope;
+pub(crate) use response::UNREADABLE;
+#[cfg(any(feature = "http", feature = "http-server"))]
+pub(crate) use response::inexact_reason;
+#[cfg(feature = "http")]
+pub(crate) use response::{ResponseKind, parse_error};
 pub(crate) use server::ServerTransport;
 pub(crate) use server_events::ServerEvents;
 

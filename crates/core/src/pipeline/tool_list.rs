@@ -54,7 +54,8 @@ impl Origin {
     }
 }
 
-/// A message about a tool missing from a snapshot, or about a source that could not be listed.
+/// A message about a tool that is missing from a snapshot or is not checked, or about a source whose
+/// list is missing or incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -80,6 +81,25 @@ pub enum Diagnostic {
         source_label: String,
         /// The label of the earlier tool's source.
         taken_by: String,
+    },
+    /// A tool is offered without a check that its definition requests, for example because a
+    /// pattern of its schema cannot be compiled.
+    #[error("tool \"{tool}\" of {source_label} is offered without a check: {reason}")]
+    Unchecked {
+        /// The name of the tool.
+        tool: String,
+        /// The label of the source.
+        source_label: String,
+        /// The part of the definition that is not checked, and its defect.
+        reason: String,
+    },
+    /// The list of a source is incomplete. The tools before the fault are offered.
+    #[error("the tool list of {source_label} may be incomplete: {reason}")]
+    Incomplete {
+        /// The label of the source.
+        source_label: String,
+        /// The fault in the list.
+        reason: String,
     },
     /// The tools of a source could not be listed.
     #[error("tool source {source_label} has no tools: {reason}")]

@@ -1,30 +1,41 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    future,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-use ::http::{HeaderName, HeaderValue};
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT_ENCODING};
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use haft_tls::{RootCertificates, client_config};
 use reqwest::redirect;
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, JsonRpcMessage,
-        NumberOrString, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerJsonRpcMessage,
-        ServerResult,
+        NumberOrString, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage, ServerResult,
     },
-    transport::streamable_http_client::{
-        SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-        StreamableHttpResponseLimits,
+    transport::{
+        common::http_header::HEADER_LAST_EVENT_ID,
+        streamable_http_client::{
+            SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+            StreamableHttpResponseLimits,
+        },
     },
 };
 use sse_stream::Sse;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::{resumption::ResumableStreams, secrets::Secrets};
+use super::{
+    awaited::AwaitedResponse,
+    error::{Refusal, describe},
+    forgotten::ForgottenSessions,
+    post::{Posted, post},
+    reply::{self, ReadBodyError, RequestHeads},
+    resumption::{ResumableStreams, StreamOwner},
+    secrets::Secrets,
+};
 use crate::call_data::RequestHeaders;
 #[cfg(feature = "oauth")]
 use crate::oauth::TokenSource;
@@ -52,8 +63,10 @@ pub(crate) fn new_client() -> Result<reqwest::Client, String> {
     client_builder()?.build().map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// Returns the builder of [`new_client`].
+/// Returns the builder of [`new_client`]. Its requests exclude compression: without the header, a
+/// server may use any coding (RFC 9110, section 12.5.3), and the client decodes none.
 pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
+    let codings = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
     let tls = client_config(RootCertificates::SystemIfPresent)
         .map_err(|error| format!("invalid TLS configuration: {error}"))?;
     let redirects = redirect::Policy::custom(|attempt| match attempt.status().as_u16() {
@@ -64,6 +77,7 @@ pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
         .tls_backend_preconfigured(tls)
         .redirect(redirects)
         .connect_timeout(CONNECT_TIMEOUT)
+        .default_headers(codings)
         .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION"))))
 }
 
@@ -77,30 +91,6 @@ pub(crate) fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::
     } else {
         attempt.follow()
     }
-}
-
-/// Reads the body of `response`, which has at most `max_bytes`.
-pub(crate) async fn read_body(
-    response: &mut reqwest::Response,
-    max_bytes: usize,
-) -> Result<Vec<u8>, ReadBodyError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        body.extend_from_slice(&chunk);
-        if body.len() > max_bytes {
-            return Err(ReadBodyError::TooLong(max_bytes));
-        }
-    }
-    Ok(body)
-}
-
-/// An error from [`read_body`].
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadBodyError {
-    #[error(transparent)]
-    Lost(#[from] reqwest::Error),
-    #[error("the response exceeds {0} bytes")]
-    TooLong(usize),
 }
 
 /// Removes the URL from `error`, because rmcp logs errors, and a URL may contain a secret.
@@ -121,6 +111,7 @@ pub(crate) struct HttpClient {
     events: Arc<ServerEvents>,
     subscriptions: Arc<Subscriptions>,
     resumable: Arc<ResumableStreams>,
+    forgotten: Arc<ForgottenSessions>,
     probe_timeout: Duration,
     /// The tokens of a client that acts for itself.
     #[cfg(feature = "oauth")]
@@ -179,6 +170,7 @@ impl HttpClient {
             events,
             subscriptions: Arc::default(),
             resumable: Arc::default(),
+            forgotten: Arc::default(),
             probe_timeout,
             #[cfg(feature = "oauth")]
             tokens: None,
@@ -244,53 +236,147 @@ impl HttpClient {
         send(token).await
     }
 
-    /// Posts `message` with `token`. The errors in the response contain neither the URL nor the
+    /// Posts `message` with `heads`. The errors in the response contain neither the URL nor the
     /// secrets of the request.
     async fn post(
         &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        heads: RequestHeads,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let secrets = Secrets::new(token.as_ref(), &headers);
-        let post =
-            self.client.post_message_with_response_limits(uri, message, session_id, token, headers, limits);
-        let response = post.await.map_err(|error| secrets.redact_error(without_url(error)))?;
+        let secrets = Secrets::new(heads.token.as_ref(), &heads.headers);
+        let posted = post(&self.client, uri, message, heads, limits).await;
+        let redact = |error| secrets.redact_error(without_url(error));
+        let response = match posted.map_err(redact) {
+            Ok(Posted::Response(response)) => response,
+            Ok(Posted::SessionForgotten { error, reason }) => {
+                return self.forgotten_session(message, error, &reason, &secrets);
+            }
+            Err(error) => return Err(self.failed_post(message, error)),
+        };
         Ok(match response {
-            StreamableHttpPostResponse::Json(mut message, session_id) => {
-                secrets.redact_message(&mut message);
-                StreamableHttpPostResponse::Json(message, session_id)
+            StreamableHttpPostResponse::Json(mut response, session_id) => {
+                secrets.redact_message(&mut response);
+                if is_initialize(message) {
+                    self.handle_initialized(&response);
+                }
+                StreamableHttpPostResponse::Json(response, session_id)
             }
             StreamableHttpPostResponse::Sse(stream, session_id) => {
+                if is_initialize(message) {
+                    self.forgotten.set_open();
+                }
                 StreamableHttpPostResponse::Sse(secrets.redact_stream(stream), session_id)
             }
             other => other,
         })
     }
 
+    /// Handles a response to `message` about a session that the server does not know. After the
+    /// first response, rmcp opens the session again. The second one is the response to the request.
+    fn forgotten_session(
+        &self,
+        message: &ClientJsonRpcMessage,
+        error: Option<ErrorData>,
+        reason: &str,
+        secrets: &Secrets,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let Some(awaited) = AwaitedResponse::to(message) else { return Err(HttpError::SessionExpired) };
+        if self.forgotten.record(awaited.id()) {
+            // A server that has started again may have other tools.
+            if !awaited.is_list() {
+                self.events.list_changed.notify_one();
+            }
+            return Err(HttpError::SessionExpired);
+        }
+        let Some(mut error) = error else {
+            return Err(HttpError::UnexpectedServerResponse(secrets.redact(reason).into()));
+        };
+        secrets.redact_data(&mut error);
+        Ok(StreamableHttpPostResponse::Json(awaited.error(error), None))
+    }
+
+    /// Handles `response`, the response to `initialize`.
+    fn handle_initialized(&self, response: &ServerJsonRpcMessage) {
+        match response {
+            JsonRpcMessage::Error(_) if self.forgotten.was_open() => self.events.closed.cancel(),
+            JsonRpcMessage::Error(_) => {}
+            _ => self.forgotten.set_open(),
+        }
+    }
+
+    /// Returns the error for `message`, whose POST has failed with `error`. If a session cannot be
+    /// opened again, the source opens another connection, for example because the server was
+    /// updated to another revision.
+    fn failed_post(&self, message: &ClientJsonRpcMessage, error: HttpError) -> HttpError {
+        let is_login = matches!(error, HttpError::AuthRequired(_) | HttpError::InsufficientScope(_));
+        if is_login || !is_initialize(message) || !self.forgotten.was_open() {
+            return error;
+        }
+        self.events.closed.cancel();
+        Refusal::NoSession(describe(&error)).into()
+    }
+
     /// Handles the messages in `stream`, the events of the response to `request`, or of a session.
-    /// `headers` are the headers of the call that the stream belongs to.
+    /// `owner` is the request that the stream belongs to.
     fn watch(
         &self,
         stream: BoxStream<'static, Result<Sse, SseError>>,
         request: Option<EventForwarder>,
-        headers: Option<RequestHeaders>,
+        owner: Option<StreamOwner>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
         let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
         let resumable = Arc::clone(&self.resumable);
         let mut last_id: Option<String> = None;
-        let inspect = move |event: &Sse| {
-            if let (Some(id), Some(headers)) = (&event.id, &headers) {
-                resumable.record(id.clone(), last_id.as_deref(), headers.clone());
-                last_id = Some(id.clone());
+        let awaited = owner.as_ref().map(|owner| owner.awaited.clone());
+        let inspect = move |mut event: Sse| {
+            if let Some(owner) = &owner {
+                if let Some(id) = &event.id {
+                    resumable.record(id.clone(), last_id.as_deref(), owner.clone());
+                    last_id = Some(id.clone());
+                }
+                event = owner.awaited.correct(event);
             }
-            handle(event, &events, &subscriptions, request.as_ref());
+            handle(&event, &events, &subscriptions, request.as_ref());
+            event
         };
-        stream.inspect_ok(inspect).boxed()
+        bounded(stream.map_ok(inspect).boxed(), awaited)
     }
+}
+
+/// Replaces the fault of an event that is too long. It ends the request that awaits the response.
+/// Another stream stays open without events, because rmcp would resume it with the same event.
+fn bounded(
+    stream: BoxStream<'static, Result<Sse, SseError>>,
+    awaited: Option<AwaitedResponse>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let replace = move |event: Result<Sse, SseError>| {
+        let too_long = match &event {
+            Err(SseError::Body(error)) => match error.downcast_ref() {
+                Some(error @ ReadBodyError::TooLong(_)) => Some(error.to_string()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let response = too_long.clone().zip(awaited.as_ref()).map(|(reason, awaited)| {
+            Sse::default().data(awaited.error_text(&ErrorData::internal_error(reason, None)))
+        });
+        async move {
+            match (too_long, response) {
+                (None, _) => event,
+                (Some(_), Some(response)) => Ok(response),
+                (Some(_), None) => future::pending().await,
+            }
+        }
+    };
+    stream.then(replace).boxed()
+}
+
+/// Returns `true` if `message` is `initialize`.
+fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
 }
 
 /// Handles the message in `event`, if it is about progress, a change of the tool list, or an
@@ -318,15 +404,6 @@ fn handle(
         }
         _ => {}
     }
-}
-
-/// Returns `true` if the response to a request with `headers` can be resumed. Revision 2026-07-28
-/// removed the resumption of streams.
-fn is_resumable(headers: &HashMap<HeaderName, HeaderValue>) -> bool {
-    let name = HeaderName::from_static("mcp-protocol-version");
-    let version = headers.get(&name).and_then(|version| version.to_str().ok());
-    // Revisions are dates.
-    version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Returns `true` if `message` is an error, or a valid response to `server/discover`. Some servers
@@ -388,19 +465,15 @@ impl StreamableHttpClient for HttpClient {
         if let Some(forwarder) = request.clone() {
             self.subscriptions.add(forwarder);
         }
-        let is_resumable = is_resumable(&headers);
+        let is_resumable = super::has_sessions(&headers);
         let no_response = unanswered_discover(&message, self.probe_timeout);
-        let post = async {
-            // Without client credentials, the message is not cloned.
-            if !self.has_tokens() {
-                return self.post(uri, message, session_id, auth_header, headers, limits).await;
-            }
-            let send = |token| {
-                let (uri, message, session_id) = (uri.clone(), message.clone(), session_id.clone());
-                self.post(uri, message, session_id, token, headers.clone(), limits)
-            };
-            self.authorized(auth_header, own_headers.as_ref(), send).await
+        let owner = AwaitedResponse::to(&message)
+            .map(|awaited| StreamOwner { awaited, headers: own_headers.clone() });
+        let send = |token| {
+            let heads = RequestHeads { session_id: session_id.clone(), token, headers: headers.clone() };
+            self.post(&uri, &message, heads, limits)
         };
+        let post = self.authorized(auth_header, own_headers.as_ref(), send);
         let response = match no_response {
             Some(error) => {
                 let response = async { post.await?.expect_initialized::<reqwest::Error>().await };
@@ -424,7 +497,7 @@ impl StreamableHttpClient for HttpClient {
                     // rmcp resumes each stream that has event ids.
                     stream = stream.map_ok(|event| Sse { id: None, ..event }).boxed();
                 }
-                StreamableHttpPostResponse::Sse(self.watch(stream, request, own_headers), session_id)
+                StreamableHttpPostResponse::Sse(self.watch(stream, request, owner), session_id)
             }
             other => other,
         })
@@ -464,24 +537,46 @@ impl StreamableHttpClient for HttpClient {
         mut headers: HashMap<HeaderName, HeaderValue>,
         max_bytes: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        let own_headers = last_event_id.as_deref().and_then(|id| self.resumable.headers(id));
-        if let Some(own_headers) = &own_headers {
+        let owner = last_event_id.as_deref().and_then(|id| self.resumable.owner(id));
+        let own_headers = owner.as_ref().and_then(|owner| owner.headers.as_ref());
+        if let Some(own_headers) = own_headers {
             own_headers.add_to(&mut headers, &mut auth_header);
         }
         let send = async |token: Option<String>| {
             let secrets = Secrets::new(token.as_ref(), &headers);
-            let stream = self.client.get_stream_with_max_sse_event_size(
-                uri.clone(),
-                session_id.clone(),
-                last_event_id.clone(),
-                token,
-                headers.clone(),
-                max_bytes,
-            );
-            let stream = stream.await.map_err(|error| secrets.redact_error(without_url(error)))?;
+            let mut request = self.client.get(&*uri);
+            if let Some(id) = &last_event_id {
+                request = request.header(HEADER_LAST_EVENT_ID, id);
+            }
+            let heads = RequestHeads { session_id: session_id.clone(), token, headers: headers.clone() };
+            let opened = open_stream(request, heads, max_bytes).await;
+            let stream = opened.map_err(|error| secrets.redact_error(without_url(error)))?;
             Ok(secrets.redact_stream(stream))
         };
-        let stream = self.authorized(auth_header, own_headers.as_ref(), send).await?;
-        Ok(self.watch(stream, None, own_headers))
+        let stream = self.authorized(auth_header, own_headers, send).await?;
+        Ok(self.watch(stream, None, owner))
     }
+}
+
+/// Sends `request` for an event stream.
+async fn open_stream(
+    request: reqwest::RequestBuilder,
+    heads: RequestHeads,
+    max_bytes: usize,
+) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+    let reply = reply::send(request, heads).await?;
+    let status = reply.status();
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        return Err(HttpError::ServerDoesNotSupportSse);
+    }
+    if !status.is_success() {
+        return Err(match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            true => HttpError::HttpStatus(reply.status_error()),
+            false => HttpError::UnexpectedServerResponse(format!("HTTP {status}").into()),
+        });
+    }
+    if !reply.is_event_stream() && !reply.is_json() {
+        return Err(HttpError::UnexpectedContentType(reply.content_type().map(str::to_owned)));
+    }
+    reply.events(max_bytes)
 }

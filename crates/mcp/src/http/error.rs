@@ -1,13 +1,44 @@
+use std::io;
+
 use haft_core::text::{ErrorChain, without_hidden_chars};
-use rmcp::service::ClientInitializeError;
 #[cfg(feature = "oauth")]
 use rmcp::transport::auth::AuthError;
+use rmcp::{
+    model::ErrorData, service::ClientInitializeError, transport::streamable_http_client::HttpStatusError,
+};
 
 use super::HttpError;
 use crate::{HttpServer, LoginRequired, connection::RequestError};
 
 /// The remedy for a server that requires authorization.
 const LOGIN_REMEDY: &str = "log in with `haft mcp login`, or set the header `Authorization` of the server";
+
+/// An error response that rmcp has no variant for. The server has not processed the request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The server limits the rate, and explains it with a JSON-RPC error.
+    #[error("{status}{}: {} (code {})", retry_after(.status), .error.message, .error.code.0)]
+    Limited { status: HttpStatusError, error: ErrorData },
+    /// The session is forgotten, and cannot be opened again.
+    #[error("the session cannot be opened again: {0}")]
+    NoSession(String),
+}
+
+impl From<Refusal> for HttpError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Io(io::Error::other(refusal))
+    }
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+fn retry_after(status: &HttpStatusError) -> String {
+    status.retry_after.as_ref().map(|after| format!("; retry after {after}")).unwrap_or_default()
+}
 
 /// Converts the error of an HTTP request. A response with a status below 500 rejects the request.
 /// After a status of 500 or more, or without a response, the server may have processed the request.
@@ -17,8 +48,7 @@ impl From<&HttpError> for RequestError {
             HttpError::Client(error) if error.is_connect() || error.is_builder() => Self::NotSent,
             HttpError::Client(cause) if cause.is_redirect() => Self::Refused(describe(error)),
             HttpError::HttpStatus(status) if status.status < 500 => {
-                let retry_after = status.retry_after.as_ref().map(|after| format!("; retry after {after}"));
-                Self::Refused(format!("{error}{}", retry_after.unwrap_or_default()))
+                Self::Refused(format!("{error}{}", retry_after(status)))
             }
             // rmcp requests a token before it sends a request, or after status 401.
             HttpError::AuthRequired(_) => login_required(error, None),
@@ -27,9 +57,13 @@ impl From<&HttpError> for RequestError {
             HttpError::Auth(AuthError::AuthorizationRequired) => login_required(error, None),
             #[cfg(feature = "oauth")]
             HttpError::Auth(_) => Self::Refused(describe(error)),
-            HttpError::SessionExpired | HttpError::ReservedHeaderConflict(_) => {
-                Self::Refused(describe(error))
+            HttpError::Io(cause) if matches!(Refusal::of(cause), Some(Refusal::Limited { .. })) => {
+                Self::Refused(without_hidden_chars(&cause.to_string()).into_owned())
             }
+            HttpError::Io(cause) if Refusal::of(cause).is_some() => Self::NotSent,
+            // The server does not know the session, so it has not processed the request.
+            HttpError::SessionExpired | HttpError::ReinitializationFailed(_) => Self::NotSent,
+            HttpError::ReservedHeaderConflict(_) => Self::Refused(describe(error)),
             HttpError::UnexpectedServerResponse(_)
             | HttpError::ResponseBodyTooLarge { .. }
             | HttpError::UnexpectedContentType(_)
@@ -159,7 +193,7 @@ fn remedy(error: &HttpError) -> Option<&'static str> {
 }
 
 /// Returns the text of `error` and its causes, without the hidden characters of a response.
-fn describe(error: &HttpError) -> String {
+pub(super) fn describe(error: &HttpError) -> String {
     let text = match error {
         HttpError::AuthRequired(_) => "the server requires authorization (HTTP 401)".to_owned(),
         HttpError::InsufficientScope(error) => {

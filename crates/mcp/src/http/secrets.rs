@@ -4,13 +4,13 @@ use ::http::{HeaderName, HeaderValue};
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use haft_core::text::without_secrets;
 use rmcp::{
-    model::{JsonRpcMessage, ServerJsonRpcMessage},
+    model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_client::SseError,
 };
 use serde_json::Value;
 use sse_stream::Sse;
 
-use super::HttpError;
+use super::{HttpError, error::Refusal};
 
 /// The minimum length of a secret that is replaced. A shorter text may be part of other words.
 const MIN_SECRET_BYTES: usize = 6;
@@ -36,15 +36,28 @@ impl Secrets {
             HttpError::UnexpectedServerResponse(text) => {
                 HttpError::UnexpectedServerResponse(self.redact(&text).into())
             }
+            HttpError::Io(mut error) => {
+                if let Some(Refusal::Limited { error, .. }) =
+                    error.get_mut().and_then(|error| error.downcast_mut())
+                {
+                    self.redact_data(error);
+                }
+                HttpError::Io(error)
+            }
             other => other,
         }
+    }
+
+    /// Replaces the secrets in the message and in the data of `error`.
+    pub(super) fn redact_data(&self, error: &mut ErrorData) {
+        error.message = self.redact(&error.message).into();
+        error.data.iter_mut().for_each(|data| self.redact_value(data));
     }
 
     /// Replaces the secrets in `message` if it is an error.
     pub(super) fn redact_message(&self, message: &mut ServerJsonRpcMessage) {
         let JsonRpcMessage::Error(response) = message else { return };
-        response.error.message = self.redact(&response.error.message).into();
-        response.error.data.iter_mut().for_each(|data| self.redact_value(data));
+        self.redact_data(&mut response.error);
     }
 
     /// Returns `stream`, in which the secrets in the errors are replaced.
@@ -92,7 +105,7 @@ impl Secrets {
 
     /// Replaces the secrets in `text`, which may be JSON: PHP writes `/` as `\/`, and .NET writes
     /// `+` as `\u002B`.
-    fn redact(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         let forms = |secret: &str| {
             let slashes = secret.replace('/', "\\/");
             let pluses = [secret, &slashes].map(|form| form.replace('+', "\\u002B"));

@@ -5,16 +5,24 @@ use futures::{StreamExt as _, stream::BoxStream};
 use haft_core::text::{truncate, without_hidden_chars};
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage},
     transport::{
         Transport,
-        streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpResponseLimits},
+        streamable_http_client::{
+            SseError, StreamableHttpClient, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+        },
     },
 };
 use sse_stream::Sse;
 
-use super::HttpError;
-use crate::HttpServer;
+use tokio::sync::mpsc;
+
+use super::{CHANNEL_CAPACITY, HttpError};
+use crate::{
+    HttpServer,
+    numbers::inexact_number,
+    transport::{Envelope, inexact_reason},
+};
 
 /// The name of the event with the URL for messages.
 const ENDPOINT_EVENT: &str = "endpoint";
@@ -30,6 +38,9 @@ pub(crate) struct SseTransport<C> {
     headers: HashMap<HeaderName, HeaderValue>,
     limits: StreamableHttpResponseLimits,
     stream: BoxStream<'static, Result<Sse, SseError>>,
+    /// The messages in the responses to the POSTs, for example errors.
+    posted: mpsc::Receiver<ServerJsonRpcMessage>,
+    posted_sender: mpsc::Sender<ServerJsonRpcMessage>,
 }
 
 impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseTransport<C> {
@@ -57,7 +68,8 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseTransport<C> {
                 break resolve(&server.url, event.data.as_deref().unwrap_or_default().trim())?;
             }
         };
-        Ok(Self { client, endpoint, headers, limits, stream })
+        let (posted_sender, posted) = mpsc::channel(CHANNEL_CAPACITY);
+        Ok(Self { client, endpoint, headers, limits, stream, posted, posted_sender })
     }
 }
 
@@ -81,18 +93,29 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
     ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
         let (client, endpoint) = (self.client.clone(), Arc::clone(&self.endpoint));
         let (headers, limits) = (self.headers.clone(), self.limits);
+        let posted = self.posted_sender.clone();
         async move {
             let post =
                 client.post_message_with_response_limits(endpoint, message, None, None, headers, limits);
-            post.await.map(drop)
+            if let StreamableHttpPostResponse::Json(response, _) = post.await? {
+                // Sending fails only after the end of the transport.
+                let _ = posted.send(response).await;
+            }
+            Ok(())
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let event = self.stream.next().await?;
+            let event = tokio::select! {
+                Some(response) = self.posted.recv() => return Some(response),
+                event = self.stream.next() => event?,
+            };
             let event = event.inspect_err(|error| tracing::warn!(%error, "the event stream broke")).ok()?;
             let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
+            if let Some(response) = inexact_response(&data) {
+                return Some(response);
+            }
             match serde_json::from_str(&data) {
                 Ok(message) => return Some(message),
                 Err(error) => {
@@ -108,6 +131,15 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
         self.stream = futures::stream::empty().boxed();
         Ok(())
     }
+}
+
+/// Returns the error for the response `data` if it has a number that cannot be held exactly.
+fn inexact_response(data: &str) -> Option<ServerJsonRpcMessage> {
+    let number = inexact_number(data)?;
+    let message: Envelope<'_> = serde_json::from_str(data).ok()?;
+    let id = message.id.filter(|_| message.method.is_none())?;
+    let reason = format!("invalid response: {}", inexact_reason(number));
+    Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, reason, None), Some(id)))
 }
 
 #[cfg(test)]

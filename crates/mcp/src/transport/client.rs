@@ -10,12 +10,11 @@ use haft_core::text::{truncate, without_hidden_chars};
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, CustomResult, ErrorCode, ErrorData, JsonRpcMessage,
-        RequestId, ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+        ServerJsonRpcMessage,
     },
     transport::Transport,
 };
-use serde_json::value::RawValue;
 use tokio::{
     io::{self, AsyncRead, AsyncWrite},
     sync::Mutex,
@@ -26,6 +25,7 @@ use super::{
     EventForwarder, ServerEvents,
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
+    response::{ResponseKind, parse_error},
     writer::MessageWriter,
 };
 
@@ -66,25 +66,6 @@ struct OpenRequest {
     events: Option<EventForwarder>,
 }
 
-/// The kind of an open request. It determines how the response is parsed.
-#[derive(Clone, Copy)]
-enum ResponseKind {
-    /// A request for tools, resources, prompts or tasks. Its result is kept as JSON, because the
-    /// types of rmcp drop unknown fields.
-    Raw,
-    /// A request with a result that rmcp parses.
-    Typed,
-    /// A `subscriptions/listen` request. It remains open until the subscription ends, and rmcp
-    /// parses its result.
-    Subscription,
-    /// A `server/discover` request. An invalid response is converted to the error "method not
-    /// found", so that rmcp falls back to `initialize`.
-    Probe,
-    /// A `server/discover` request that timed out. Its late response is not passed to rmcp. A valid
-    /// response sets [`ServerEvents::has_late_discover`].
-    LateProbe,
-}
-
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTransport<R, W> {
     pub(crate) fn new(reader: R, writer: W, events: Arc<ServerEvents>, limits: TransportLimits) -> Self {
         let lines = Arc::new(Mutex::new(Lines::new(reader, limits.line_bytes)));
@@ -109,21 +90,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     fn track_sent(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let response_kind = match request.request.method() {
-                    "tools/list"
-                    | "tools/call"
-                    | "resources/list"
-                    | "resources/templates/list"
-                    | "resources/read"
-                    | "prompts/list"
-                    | "prompts/get"
-                    | "tasks/get"
-                    | "tasks/update"
-                    | "tasks/cancel" => ResponseKind::Raw,
-                    "server/discover" => ResponseKind::Probe,
-                    "subscriptions/listen" => ResponseKind::Subscription,
-                    _ => ResponseKind::Typed,
-                };
+                let response_kind = ResponseKind::of(request.request.method());
                 if matches!(response_kind, ResponseKind::Probe) {
                     let deadline = Instant::now() + self.limits.probe_timeout;
                     self.probe = Some((request.id.clone(), deadline));
@@ -184,18 +151,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         };
         let (id, kind) = self.take_request(id)?;
         if matches!(kind, ResponseKind::LateProbe) {
-            let is_valid = envelope.result.is_some_and(|result| parse_result(kind, result).is_ok());
+            let is_valid = envelope.result.is_some_and(|result| kind.parse(result).is_ok());
             self.events.has_late_discover.store(is_valid, Ordering::Relaxed);
             return None;
         }
         let response = match (envelope.result, error) {
-            (Some(result), _) => parse_result(kind, result).map_err(|error| error.to_string()),
+            (Some(result), _) => kind.parse(result).map_err(|error| error.to_string()),
             (None, Some(Ok(error) | Err(error))) => return Some(JsonRpcMessage::error(error, Some(id))),
             (None, None) => Err("neither `result` nor `error`".to_owned()),
         };
         Some(match response {
             Ok(result) => JsonRpcMessage::response(result, id),
-            Err(reason) => invalid_response_error(id, kind, &reason),
+            Err(reason) => kind.invalid_response(id, &reason),
         })
     }
 
@@ -215,7 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             return None;
         };
         let (id, kind) = self.take_request(id)?;
-        Some(invalid_response_error(id, kind, reason))
+        Some(kind.invalid_response(id, reason))
     }
 
     /// Removes the open request `id`. Returns its id and its kind. Returns `None` if no open
@@ -320,34 +287,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None);
         Some(JsonRpcMessage::error(error, Some(id)))
     }
-}
-
-fn parse_result(kind: ResponseKind, result: &RawValue) -> serde_json::Result<ServerResult> {
-    match kind {
-        ResponseKind::Raw => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
-        ResponseKind::Typed | ResponseKind::Subscription => serde_json::from_str(result.get()),
-        ResponseKind::Probe | ResponseKind::LateProbe => {
-            serde_json::from_str(result.get()).map(ServerResult::DiscoverResult)
-        }
-    }
-}
-
-fn invalid_response_error(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJsonRpcMessage {
-    let code = match kind {
-        ResponseKind::Probe | ResponseKind::LateProbe => ErrorCode::METHOD_NOT_FOUND,
-        ResponseKind::Raw | ResponseKind::Typed | ResponseKind::Subscription => ErrorCode::PARSE_ERROR,
-    };
-    JsonRpcMessage::error(ErrorData::new(code, format!("invalid response: {reason}"), None), Some(id))
-}
-
-/// Parses the JSON-RPC error object `error`.
-///
-/// Some servers send a string, or an object with other fields. In this case, returns `Err` with an
-/// `internal_error` that quotes `error`.
-fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
-    serde_json::from_str(error.get()).map_err(|_other| {
-        ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)
-    })
 }
 
 impl<R, W> Transport<RoleClient> for ClientTransport<R, W>

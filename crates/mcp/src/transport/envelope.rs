@@ -2,10 +2,13 @@ use std::{borrow::Cow, fmt};
 
 use rmcp::model::RequestId;
 use serde::{
-    Deserialize, Deserializer as _,
+    Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
+
+/// The bound of the whole numbers that an `f64` holds exactly.
+const MAX_FLOAT_ID: f64 = 9_007_199_254_740_992.0;
 
 /// The top-level fields of a JSON-RPC message.
 ///
@@ -14,6 +17,7 @@ use serde_json::value::RawValue;
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) jsonrpc: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "lenient_id")]
     pub(crate) id: Option<RequestId>,
     #[serde(borrow)]
     pub(crate) method: Option<Cow<'a, str>>,
@@ -23,6 +27,20 @@ pub(crate) struct Envelope<'a> {
     pub(crate) result: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Parses the `id` of a message. Returns `None` for `null` and for a value of another type.
+/// Programs in Lua write the id 1 as `1.0`.
+fn lenient_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RequestId>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => Some(RequestId::String(text.into())),
+        Value::Number(number) => {
+            let whole = || number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < MAX_FLOAT_ID);
+            let whole = || whole().map(|float| float as i64);
+            number.as_i64().or_else(whole).map(RequestId::Number)
+        }
+        _ => None,
+    })
 }
 
 /// Extracts the `id` from a message that is truncated, too long, too deeply nested or not UTF-8.

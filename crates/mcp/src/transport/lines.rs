@@ -4,6 +4,9 @@ use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 /// may contain the `id` of the message.
 const MAX_EXCERPT_BYTES: usize = 1024;
 
+/// The byte order mark in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line that [`Lines`] has read. An oversized line is truncated.
 pub(crate) enum Line {
     /// A complete line, without the newline.
@@ -83,6 +86,10 @@ impl LineBuffer {
 
     fn take(&mut self) -> Line {
         let length = std::mem::take(&mut self.length);
+        // Programs for Windows write a byte order mark at the beginning of their output.
+        if self.bytes.starts_with(BYTE_ORDER_MARK) {
+            self.bytes.drain(..BYTE_ORDER_MARK.len());
+        }
         let (bytes, tail) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.tail));
         if length <= self.limit { Line::Complete(bytes) } else { Line::TooLong { head: bytes, tail, length } }
     }

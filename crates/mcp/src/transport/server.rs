@@ -15,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     envelope::{Envelope, salvage_id, salvage_last_id},
     lines::{Line, Lines},
+    response::inexact_reason,
     writer::MessageWriter,
 };
+use crate::numbers::inexact_number;
 
 /// The server side of the stdio transport.
 ///
@@ -92,7 +94,13 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
             return Err(response(ErrorData::invalid_request(reason, None), id));
         }
     };
+    // The arguments of a call must not be changed by parsing.
+    let inexact = str::from_utf8(&line).ok().and_then(inexact_number).map(inexact_reason);
     match serde_json::from_slice::<Envelope<'_>>(&line) {
+        Ok(envelope) if inexact.is_some() => {
+            let error = ErrorData::invalid_params(inexact.unwrap_or_default(), None);
+            Err(response(error, envelope.id))
+        }
         Err(error) => Err(response(ErrorData::parse_error(error.to_string(), None), salvage_id(&line))),
         Ok(envelope) => serde_json::from_slice(&line)
             .map_err(|error| response(ErrorData::invalid_request(error.to_string(), None), envelope.id)),

@@ -46,6 +46,12 @@ async fn line_over_the_limit_keeps_its_ends() {
     assert_eq!(lines_of(b"abc\nd\n", 2).await, ["3: abc…abc", "d"]);
 }
 
+/// A byte order mark at the beginning of the output is no content.
+#[tokio::test]
+async fn byte_order_mark_is_removed() {
+    assert_eq!(lines_of(b"\xef\xbb\xbf{}\r\n{}\n", 99).await, ["{}\r", "{}"]);
+}
+
 #[test]
 fn id_is_salvaged_from_a_broken_message() {
     let seven = Some(RequestId::Number(7));

@@ -316,7 +316,7 @@ async fn faulty_responses_fail_their_call() {
         ("cut_json", FailureKind::Failed, "invalid response"),
         ("not_text", FailureKind::Failed, "invalid response"),
         ("deep", FailureKind::Failed, "invalid response"),
-        ("wrong_id", FailureKind::TimedOut, "timed out after 300 ms"),
+        ("wrong_id", FailureKind::Failed, "the result has the id 999 of another request"),
         ("cut_json_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
         ("not_text_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),
         ("deep_event", FailureKind::Unconfirmed, "the connection to mcp:web was lost"),

@@ -20,6 +20,7 @@ mod gateway;
 mod guarantees;
 mod http;
 mod http_limits;
+mod http_responses;
 mod http_serving;
 mod isolation;
 mod lazy_start;
