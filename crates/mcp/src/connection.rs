@@ -174,6 +174,12 @@ impl Connection {
         self.peer.peer_info().map(|info| info.capabilities.clone())
     }
 
+    /// Returns `true` if an empty string is the cursor of a page. Before revision 2026-07-28, it is
+    /// the end of a list.
+    pub(crate) fn has_empty_cursors(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
+    }
+
     /// Returns the handler of elicitations, if there is one.
     pub(crate) fn elicitation_handler(&self) -> Option<ElicitationHandler> {
         self.monitor.as_ref()?.options.elicitation_handler.clone()

@@ -23,6 +23,7 @@ mod metadata;
 mod numbers;
 #[cfg(feature = "oauth")]
 mod oauth;
+mod pages;
 pub mod pins;
 pub mod process;
 #[cfg(feature = "http")]
@@ -37,6 +38,7 @@ mod start_failure;
 mod stdio_server;
 mod suspended_calls;
 pub mod testing;
+mod tolerant_schema;
 mod tool;
 mod tool_filter;
 mod transport;

@@ -10,7 +10,7 @@ use haft_core::{
 };
 use rmcp::model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     ServerOptions, ToolFilter,
@@ -18,8 +18,11 @@ use crate::{
     connection_handle::ConnectionHandle,
     feature_tools::FeatureTools,
     hidden_chars,
+    pages::next_cursor,
     pins::{DefinitionChange, ServerPins},
+    tolerant_schema,
     tool::{McpTool, Operation},
+    transport::UNREADABLE,
 };
 
 /// The maximum length of a schema that is quoted in a diagnostic, in bytes.
@@ -32,6 +35,8 @@ pub(crate) struct Listing {
     /// changes.
     tools_json: Vec<Value>,
     pub(crate) tools: ToolList,
+    /// The fault that has ended the list early.
+    fault: Option<String>,
     /// The features of the server that are available as tools.
     features: FeatureTools,
     /// The time to live of the list, from now. `None` if the server sends none.
@@ -48,19 +53,23 @@ impl Listing {
         limits: ListLimits,
     ) -> Result<Self, ListError> {
         let timed_out = |_| ListError::TimedOut(limits.timeout);
-        let fetching = fetch_pages(connection, limits.max_pages);
-        let Pages { tools: tools_json, ttl } =
-            timeout(limits.timeout, fetching).await.map_err(timed_out)??;
+        let Pages { tools: tools_json, ttl, fault } =
+            fetch_pages(connection, &limits, previous.is_none()).await?;
         let features = limits.features.supported_by(connection);
         Ok(match previous {
-            Some(previous) if previous.tools_json == tools_json && previous.features == features => {
+            Some(previous)
+                if previous.tools_json == tools_json
+                    && previous.features == features
+                    && previous.fault == fault =>
+            {
                 Self { ttl, ..previous.clone() }
             }
             _ => {
                 let checking = check_pins(tools_json, limits.pins.clone());
                 let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
-                let tools = build_tool_list(&tools_json, handle, &limits, &changes, features);
-                Self { tools_json, tools, features, ttl }
+                let tools =
+                    build_tool_list(&tools_json, handle, &limits, &changes, features, fault.as_deref());
+                Self { tools_json, tools, fault, features, ttl }
             }
         })
     }
@@ -76,7 +85,7 @@ impl Listing {
     ) -> io::Result<Option<ToolList>> {
         let reading = tokio::task::spawn_blocking(move || pins.accepted());
         let tools = reading.await.map_err(io::Error::other)??;
-        Ok(tools.map(|tools| build_tool_list(&tools, handle, limits, &[], FeatureTools::default())))
+        Ok(tools.map(|tools| build_tool_list(&tools, handle, limits, &[], FeatureTools::default(), None)))
     }
 }
 
@@ -123,12 +132,20 @@ pub(crate) enum ListError {
     Request(#[from] RequestError),
     #[error("invalid tool list: {0}")]
     Malformed(&'static str),
-    #[error("invalid tool list: the cursor {0:?} is repeated")]
-    RepeatedCursor(String),
     #[error("cannot compare the tools with the accepted definitions: {0}")]
     Pins(#[from] io::Error),
-    #[error("the tool list has more than {0} pages")]
-    TooManyPages(usize),
+}
+
+impl ListError {
+    /// Returns `true` if the connection is lost or not permitted, so that no page can be fetched.
+    fn is_about_connection(&self) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Request(RequestError::LoginRequired(_)) => true,
+            Self::Request(RequestError::NotSent | RequestError::Lost) => true,
+            _ => false,
+        }
+    }
 }
 
 /// All pages of a tool list.
@@ -137,46 +154,82 @@ struct Pages {
     tools: Vec<Value>,
     /// The shortest time to live of a page (`ttlMs`).
     ttl: Option<Duration>,
+    /// The fault that has ended the list early.
+    fault: Option<String>,
 }
 
-async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Pages, ListError> {
+/// Fetches the pages of a tool list. One odd page must not cost a server: a repeated cursor, too
+/// many pages and, if `may_be_partial`, the fault of a page after the first end the list, and the
+/// tools so far are kept.
+async fn fetch_pages(
+    connection: &Connection,
+    limits: &ListLimits,
+    may_be_partial: bool,
+) -> Result<Pages, ListError> {
+    let deadline = Instant::now() + limits.timeout;
     let mut pages = Pages::default();
-    let mut seen = HashSet::new();
+    let mut used = HashSet::new();
     let mut cursor: Option<String> = None;
-    for _ in 0..limit {
-        let mut page = match fetch_page(connection, cursor.take()).await {
+    for number in 1..=limits.max_pages {
+        let fetching = timeout_at(deadline, fetch_page(connection, cursor.clone()));
+        let page = fetching.await.unwrap_or(Err(ListError::TimedOut(limits.timeout)));
+        match page.and_then(|page| pages.add(page)) {
             // A server without tools does not have to implement `tools/list`, so this error means
             // an empty list.
-            Err(RequestError::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+            Err(ListError::Request(RequestError::Rejected(error)))
+                if number == 1 && error.code == ErrorCode::METHOD_NOT_FOUND =>
+            {
                 return Ok(pages);
             }
-            page => page?,
-        };
-        let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
-        pages.ttl = pages.ttl.into_iter().chain(ttl).min();
-        match page.get_mut("tools").map(Value::take) {
-            Some(Value::Array(page)) => pages.tools.extend(page),
-            _ => return Err(ListError::Malformed("a page has no array `tools`")),
-        }
-        match page.get_mut("nextCursor").map(Value::take) {
-            None | Some(Value::Null) => return Ok(pages),
-            Some(Value::String(next)) if seen.contains(&next) => return Err(ListError::RepeatedCursor(next)),
-            Some(Value::String(next)) => {
-                seen.insert(next.clone());
-                cursor = Some(next);
+            Err(error) if number > 1 && may_be_partial && !error.is_about_connection() => {
+                return Ok(pages.ended_by(format!("page {number}: {error}")));
             }
-            Some(_) => return Err(ListError::Malformed("`nextCursor` is not a string")),
+            Err(error) => return Err(error),
+            Ok(page) => {
+                used.extend(cursor.take());
+                match next_cursor(&page, connection.has_empty_cursors(), |it| used.contains(it)) {
+                    Ok(None) => return Ok(pages),
+                    Ok(Some(next)) => cursor = Some(next.to_owned()),
+                    Err(fault) => return Ok(pages.ended_by(format!("page {number}: {fault}"))),
+                }
+            }
         }
     }
-    Err(ListError::TooManyPages(limit))
+    Ok(pages.ended_by(format!("it has more than {} pages", limits.max_pages)))
 }
 
-async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<Value, RequestError> {
+impl Pages {
+    /// Moves the tools out of `page`, and returns the rest of it.
+    fn add(&mut self, mut page: Value) -> Result<Value, ListError> {
+        match page.get_mut("tools").map(Value::take) {
+            Some(Value::Array(tools)) => self.tools.extend(tools),
+            // Programs in Go write an empty list as `null`.
+            Some(Value::Null) => {}
+            _ => return Err(ListError::Malformed("a page has no array `tools`")),
+        }
+        let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
+        self.ttl = self.ttl.into_iter().chain(ttl).min();
+        Ok(page)
+    }
+
+    /// Ends the list with `fault`. The server may have sent a page again, so each name is kept once.
+    fn ended_by(mut self, fault: String) -> Self {
+        let mut names = HashSet::new();
+        let mut is_first = |tool: &Value| match tool.get("name").and_then(Value::as_str) {
+            Some(name) => names.insert(name.to_owned()),
+            None => true,
+        };
+        self.tools.retain(|tool| is_first(tool));
+        Self { fault: Some(fault), ..self }
+    }
+}
+
+async fn fetch_page(connection: &Connection, cursor: Option<String>) -> Result<Value, ListError> {
     let request = match cursor {
         Some(_) => ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor)),
         None => ListToolsRequest::default(),
     };
-    connection.request(ClientRequest::ListToolsRequest(request)).await
+    Ok(connection.request(ClientRequest::ListToolsRequest(request)).await?)
 }
 
 /// Compares `tools_json` with the accepted definitions in `pins`. Returns `tools_json` and the
@@ -200,11 +253,16 @@ fn build_tool_list(
     limits: &ListLimits,
     changes: &[DefinitionChange],
     features: FeatureTools,
+    fault: Option<&str>,
 ) -> ToolList {
     let label = handle.label();
     let mut tools = Vec::new();
     let (mut names, mut original_names) = (HashSet::new(), HashSet::new());
     let mut diagnostics = Vec::new();
+    diagnostics.extend(fault.map(|fault| Diagnostic::Incomplete {
+        source_label: label.to_owned(),
+        reason: without_hidden_chars(fault).into_owned(),
+    }));
     let is_selected = |tool: &&Value| {
         tool.get("name").and_then(Value::as_str).is_none_or(|name| limits.filter.selects(name))
     };
@@ -221,7 +279,12 @@ fn build_tool_list(
             None => parse_definition(tool),
         };
         match definition {
-            Ok((original_name, definition)) => {
+            Ok(ParsedTool { original_name, definition, unchecked }) => {
+                diagnostics.extend(unchecked.into_iter().map(|reason| Diagnostic::Unchecked {
+                    tool: hidden_chars::escape_hidden(original_name),
+                    source_label: label.to_owned(),
+                    reason: without_hidden_chars(&reason).into_owned(),
+                }));
                 names.insert(definition.name().clone());
                 let definition = match limits.call_timeout {
                     Some(timeout) => definition.map_policy(|policy| policy.with_timeout(timeout)),
@@ -249,17 +312,31 @@ pub(crate) fn is_for_models(tool: &Value) -> bool {
     visibility.is_none_or(|visibility| visibility.iter().any(|audience| audience == "model"))
 }
 
-/// Parses `tool`, an entry of a tool list. Returns the name that the server uses for the tool, and
-/// the tool's definition.
+/// A parsed entry of a tool list.
+#[derive(Debug)]
+pub(crate) struct ParsedTool<'a> {
+    /// The name that the server uses for the tool.
+    pub(crate) original_name: &'a str,
+    pub(crate) definition: ToolDefinition,
+    /// The parts of the schemas that are not checked, because they have a defect.
+    pub(crate) unchecked: Vec<String>,
+}
+
+/// Parses `tool`, an entry of a tool list.
 ///
 /// # Errors
 ///
 /// Returns the text of the diagnostic that explains why the tool is omitted.
-pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
+pub(crate) fn parse_definition(tool: &Value) -> Result<ParsedTool<'_>, String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;
+    if let Some(reason) = tool.get(UNREADABLE).and_then(Value::as_str) {
+        return Err(reason.to_owned());
+    }
     let input_schema = match tool.get("inputSchema") {
-        Some(schema @ Value::Object(_)) => Schema::for_arguments(with_visible_notes(schema.clone())),
+        Some(schema @ Value::Object(_)) => {
+            tolerant_schema::compile(with_visible_notes(schema.clone()), Schema::for_arguments)
+        }
         Some(other) => {
             return Err(format!(
                 "`inputSchema` must be an object, not {}",
@@ -268,7 +345,9 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
         }
         None => return Err("no `inputSchema`".to_owned()),
     };
-    let input_schema = input_schema.map_err(|error| format!("`inputSchema`: {error}"))?;
+    let (input_schema, defects) = input_schema.map_err(|error| format!("`inputSchema`: {error}"))?;
+    let mut unchecked: Vec<_> =
+        defects.map(|defects| format!("`inputSchema`: {defects}")).into_iter().collect();
     let text = |object: &Value, key| {
         object.get(key).and_then(Value::as_str).map(|text| without_hidden_chars(text).into_owned())
     };
@@ -277,15 +356,23 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<(&str, ToolDefinition), S
     match tool.get("outputSchema") {
         None | Some(Value::Null) => {}
         Some(schema) => {
-            let schema = Schema::new(schema.clone()).map_err(|error| format!("`outputSchema`: {error}"))?;
-            definition = definition.with_output_schema(schema);
+            // The schema of a result is a promise of the server. Without it, the tool is usable.
+            let defects = match tolerant_schema::compile(schema.clone(), Schema::new) {
+                Ok((schema, defects)) => {
+                    definition = definition.with_output_schema(schema);
+                    defects
+                }
+                Err(error) => Some(error),
+            };
+            unchecked.extend(defects.map(|defects| format!("`outputSchema`: {defects}")));
         }
     }
     let hints = tool.get("annotations").unwrap_or(&Value::Null);
     if let Some(title) = text(tool, "title").or_else(|| text(hints, "title")) {
         definition = definition.with_title(title);
     }
-    Ok((original_name, definition.with_annotations(annotations(hints)).with_metadata(metadata(tool))))
+    definition = definition.with_annotations(annotations(hints)).with_metadata(metadata(tool));
+    Ok(ParsedTool { original_name, definition, unchecked })
 }
 
 /// Removes hidden characters from the titles and descriptions in `schema`. Models read these texts,

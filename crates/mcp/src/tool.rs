@@ -17,7 +17,7 @@ pub(crate) use self::operation::{Operation, TEMPLATES};
 use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
-    listing,
+    listing::{self, ParsedTool},
 };
 
 /// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
@@ -69,7 +69,11 @@ pub fn mcp_tool(peer: &Peer<RoleClient>, tool: &rmcp::model::Tool) -> Result<Mcp
     let label = crate::source::label(server.as_deref().unwrap_or("server"));
     let invalid = |reason: String| SourceError::new(label.clone(), format!("tool {:?}: {reason}", tool.name));
     let tool = serde_json::to_value(tool).map_err(|error| invalid(error.to_string()))?;
-    let (original_name, definition) = listing::parse_definition(&tool).map_err(invalid)?;
+    let ParsedTool { original_name, definition, unchecked } =
+        listing::parse_definition(&tool).map_err(invalid)?;
+    for reason in unchecked {
+        tracing::warn!(source = label, tool = original_name, reason, "a part of a schema is not checked");
+    }
     let handle = ConnectionHandle::fixed(label.clone(), Arc::new(Connection::from_peer(peer.clone())));
     Ok(McpTool::new(definition, original_name.to_owned(), handle, Operation::CallTool))
 }

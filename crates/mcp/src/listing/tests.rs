@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{ListLimits, build_tool_list, is_for_models, parse_definition};
+use super::{ListLimits, ParsedTool, build_tool_list, is_for_models, parse_definition};
 use crate::{
     ServerOptions,
     connection_handle::{ConnectionHandle, SourceStatus},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 fn rejection(tool: &Value) -> String {
-    parse_definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
+    parse_definition(tool).unwrap_err()
 }
 
 /// The input schema is passed on unchanged, including `$ref`, `$defs` and `required`.
@@ -32,7 +32,7 @@ fn input_schema_is_unchanged() {
         "definitions": {"old": {"type": "integer"}},
     });
     let tool = json!({"name": "walk", "inputSchema": schema});
-    let (_, definition) = parse_definition(&tool).unwrap();
+    let definition = parse_definition(&tool).unwrap().definition;
     let input = definition.input_schema();
     assert_eq!(input.as_value(), &schema);
     assert!(input.is_valid(&json!({"node": {"next": {"next": {}}}, "name": null, "old": 3})));
@@ -47,7 +47,7 @@ fn missing_description_is_empty() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
         let mut tool = json!({"name": "quiet", "inputSchema": {"type": "object"}});
         tool.as_object_mut().unwrap().extend(description.as_object().unwrap().clone());
-        assert_eq!(parse_definition(&tool).unwrap().1.description(), "");
+        assert_eq!(parse_definition(&tool).unwrap().definition.description(), "");
     }
 }
 
@@ -63,8 +63,38 @@ fn invalid_definition_has_a_reason() {
     );
     let list = json!({"name": "a", "inputSchema": {"type": "array"}});
     assert!(rejection(&list).starts_with("`inputSchema`: "), "{}", rejection(&list));
-    let output = json!({"name": "a", "inputSchema": {}, "outputSchema": {"type": 3}});
-    assert!(rejection(&output).starts_with("`outputSchema`: "), "{}", rejection(&output));
+}
+
+/// A schema with a defect costs its check, and not the tool. A diagnostic names the defect.
+#[test]
+fn defect_of_a_schema_costs_its_check() {
+    let valid = json!({"type": "object"});
+    for (input, output, expected) in [
+        (valid.clone(), json!({"type": 3}), "`outputSchema`: "),
+        (valid.clone(), json!({"$ref": "https://example.org/x"}), "`outputSchema`: "),
+        (valid.clone(), json!("text"), "`outputSchema`: "),
+        (
+            valid.clone(),
+            json!({"properties": {"a": {"pattern": "("}}}),
+            "/properties/a/pattern cannot be compiled",
+        ),
+        (
+            json!({"properties": {"a": {"pattern": "(?z)"}}}),
+            Value::Null,
+            "/properties/a/pattern cannot be compiled",
+        ),
+        (json!({"properties": {"a": {"maxLength": null}}}), Value::Null, "/properties/a/maxLength is null"),
+    ] {
+        let (_sender, status) = watch::channel(SourceStatus::Starting);
+        let handle =
+            ConnectionHandle::new("mcp:x".to_owned(), status, CancellationToken::new(), Duration::ZERO);
+        let tools = [json!({"name": "a", "inputSchema": input, "outputSchema": output})];
+        let limits = ListLimits::from(&ServerOptions::default());
+        let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default(), None);
+        assert!(list.get("a").is_some(), "{tools:?}");
+        let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
+        assert!(diagnostics.len() == 1 && diagnostics[0].contains(expected), "{diagnostics:?}");
+    }
 }
 
 /// Annotations are copied to the definition, but do not change the tool's policy.
@@ -75,7 +105,7 @@ fn annotations_are_kept_and_not_trusted() {
         "annotations": {"title": "Delete", "readOnlyHint": true, "idempotentHint": true, "destructiveHint": "no"},
         "_meta": {"vendor/cost": 3},
     });
-    let (original_name, definition) = parse_definition(&tool).unwrap();
+    let ParsedTool { original_name, definition, .. } = parse_definition(&tool).unwrap();
     assert_eq!(original_name, "delete.all");
     assert_eq!(definition.title(), Some("Delete"));
     let expected = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
@@ -97,7 +127,7 @@ fn hidden_characters_are_removed() {
             "description": {"type": "string"},
         }},
     });
-    let (_, definition) = parse_definition(&tool).unwrap();
+    let definition = parse_definition(&tool).unwrap().definition;
     assert_eq!((definition.description(), definition.title()), ("Adds.", Some("Add")));
     let schema = definition.input_schema().as_value();
     assert_eq!(schema["properties"]["x"]["description"], "A number.");
@@ -124,7 +154,7 @@ fn call_timeout_is_the_timeout_of_the_tools() {
     for (options, expected) in [(options.clone(), None), (options.with_call_timeout(timeout), Some(timeout))]
     {
         let limits = ListLimits::from(&options);
-        let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default());
+        let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default(), None);
         assert_eq!(list.get("a").unwrap().definition().policy().timeout, expected);
     }
 }
@@ -138,7 +168,7 @@ fn repeated_name_is_not_offered() {
     let tools =
         [json!({"name": "a", "inputSchema": null}), json!({"name": "a", "inputSchema": {"type": "object"}})];
     let limits = ListLimits::from(&ServerOptions::default());
-    let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default());
+    let list = build_tool_list(&tools, &handle, &limits, &[], FeatureTools::default(), None);
     assert!(list.is_empty());
     assert!(list.diagnostics()[1].to_string().contains("an earlier tool has the same name"));
 }

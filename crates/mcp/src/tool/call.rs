@@ -139,6 +139,10 @@ impl<'a> McpCall<'a> {
         };
         match self.exchange(open, connection.elicitation_handler()).await {
             Err(ExchangeError::Request(RequestError::NotSent)) => Ok(None),
+            Ok(Exchange::Result(mut result)) => {
+                operation.end_list(&mut result, self.arguments, connection.has_empty_cursors());
+                Ok(Some(Exchange::Result(result)))
+            }
             exchange => exchange.map(Some).map_err(|error| self.to_tool_error(error)),
         }
     }

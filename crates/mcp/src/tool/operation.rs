@@ -8,7 +8,10 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{hidden_chars::remove_from_value, input_round::InputRound, result};
+use crate::{
+    hidden_chars::remove_from_value, input_round::InputRound, pages::next_cursor, result,
+    transport::UNREADABLE,
+};
 
 /// The code of the error for an unknown resource (MCP 2025-11-25, "Resources").
 const RESOURCE_NOT_FOUND: i32 = -32002;
@@ -82,6 +85,23 @@ impl Operation {
             && (error.code == ErrorCode::INVALID_PARAMS || error.code.0 == RESOURCE_NOT_FOUND)
     }
 
+    /// Removes the cursor of `result`, a page of the list for `arguments`, if there is no page after
+    /// it. The reason is kept for [`convert`](Self::convert).
+    pub(super) fn end_list(self, result: &mut Value, arguments: &Value, has_empty_cursors: bool) {
+        if !matches!(self, Self::ListResources | Self::ListPrompts) {
+            return;
+        }
+        let cursor = arguments.get("cursor").and_then(Value::as_str);
+        let fault = match next_cursor(result, has_empty_cursors, |next| Some(next) == cursor) {
+            Ok(Some(_)) => return,
+            Ok(None) => None,
+            Err(fault) => Some(fault),
+        };
+        let Some(members) = result.as_object_mut() else { return };
+        members.remove("nextCursor");
+        members.extend(fault.map(|fault| (UNREADABLE.to_owned(), fault.into())));
+    }
+
     /// Converts `result`, the result of the request.
     pub(super) fn convert(self, result: Value) -> Result<ToolResponse, ToolError> {
         result::check_type(&result)?;
@@ -123,6 +143,9 @@ fn convert_list(result: &Value, key: &str, fields: &[&str]) -> ToolResponse {
         page.insert("nextCursor".to_owned(), cursor.clone());
     }
     let mut output = ToolOutput::structured(Value::Object(page));
+    if let Some(fault) = result.get(UNREADABLE).and_then(Value::as_str) {
+        output.warnings.push(format!("the list may be incomplete: {fault}"));
+    }
     if omitted > 0 {
         let field = fields.first().copied().unwrap_or_default();
         output.warnings.push(format!(

@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, Method, Response},
     routing::any,
 };
-use haft_core::{Toolset, call::FailureKind};
+use haft_core::{ToolSource as _, Toolset, call::FailureKind, toolset::ListContext};
 use haft_mcp::{HttpServer, McpSource, ServerOptions};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
@@ -363,4 +363,84 @@ async fn inexact_number_is_refused() {
             }
         }
     }
+}
+
+/// An odd cursor ends the list and keeps its tools, each name once, with a diagnostic.
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_cursor_ends_the_list() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    for (first, second, names, fault, requests) in [
+        (json!(""), json!(""), &["first"][..], None, 1),
+        (Value::Null, Value::Null, &["first"], None, 1),
+        (json!("2"), Value::Null, &["first", "second"], None, 2),
+        (json!("2"), json!("2"), &["first", "second"], Some("the cursor \"2\" is repeated"), 2),
+        (json!(2), Value::Null, &["first"], Some("`nextCursor` is not a string"), 1),
+        (
+            json!("2"),
+            json!("error"),
+            &["first"],
+            Some("page 2: cannot list the tools: too busy (code -32000)"),
+            2,
+        ),
+        (json!("2"), json!("html"), &["first"], Some("page 2: "), 2),
+        (json!("2"), json!("null"), &["first"], None, 2),
+        (json!("2"), json!("endless"), &["first", "second"], Some("it has more than 3 pages"), 3),
+    ] {
+        let server = OddServer::start(move |_, message| {
+            if message["method"] != "tools/list" {
+                return None;
+            }
+            let page = match (&message["params"]["cursor"], second.as_str()) {
+                (Value::Null, _) => json!({"tools": [tool("first")], "nextCursor": first}),
+                (_, Some("error")) => {
+                    let error = json!({"code": -32000, "message": "too busy"});
+                    let body = json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
+                    return Some(reply(200, &[JSON], body.to_string()));
+                }
+                (_, Some("html")) => return Some(reply(200, &[("content-type", "text/html")], "<p>")),
+                (_, Some("null")) => json!({"tools": null}),
+                (cursor, Some("endless")) => {
+                    json!({"tools": [tool("second")], "nextCursor": format!("{}+", cursor.as_str().unwrap())})
+                }
+                _ => json!({"tools": [tool("first"), tool("second")], "nextCursor": second}),
+            };
+            let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": page});
+            Some(reply(200, &[JSON], body.to_string()))
+        })
+        .await;
+        let config = server.config.clone().with_options(ServerOptions::default().with_max_list_pages(3));
+        let source = McpSource::connect("odd", config).await.unwrap();
+        let list = source.tools(&ListContext::default()).await.unwrap();
+        let listed: Vec<_> = list.tools().iter().map(|tool| tool.definition().name().to_string()).collect();
+        let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
+        if names.len() == 2 && fault.is_none() {
+            // Without a fault, a repeated name is a fault of the tool.
+            assert!(diagnostics[0].contains("an earlier tool has the same name"), "{diagnostics:?}");
+        } else {
+            let is_expected = fault.map_or(
+                diagnostics.is_empty(),
+                |fault| matches!(&diagnostics[..], [one] if one.contains(fault) && one.contains("mcp:odd")),
+            );
+            assert!(is_expected, "{fault:?}: {diagnostics:?}");
+        }
+        assert_eq!(listed, names);
+        assert_eq!(server.count("tools/list"), requests);
+    }
+}
+
+/// A tool whose definition has a number that cannot be held exactly is withheld, alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn inexact_number_in_a_definition_costs_its_tool() {
+    let server = OddServer::start(|_, message| {
+        let tools = r#"[{"name":"good","inputSchema":{"type":"object"}},
+            {"name":"bad","inputSchema":{"type":"object","properties":{"x":{"maximum":1e400}}}}]"#;
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":{tools}}}}}"#, message["id"]);
+        (message["method"] == "tools/list").then(|| reply(200, &[JSON], body))
+    })
+    .await;
+    let source = McpSource::connect("odd", server.config.clone()).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    assert!(list.get("good").is_some() && list.get("bad").is_none());
+    let diagnostic = list.diagnostics()[0].to_string();
+    assert!(diagnostic.contains("\"bad\"") && diagnostic.contains("1e400"), "{diagnostic}");
 }

@@ -166,3 +166,27 @@ fn messages_of_a_prompt_have_roles() {
         ]"#]],
     );
 }
+
+/// An empty, repeated or invalid cursor is not shown to the model.
+#[test]
+fn cursor_of_the_last_page_is_removed() {
+    for (next, has_empty_cursors, expected, has_warning) in [
+        (json!("2"), false, json!("2"), false),
+        (json!(""), false, Value::Null, false),
+        (json!(""), true, json!(""), false),
+        (json!("1"), true, Value::Null, true),
+        (json!(7), true, Value::Null, true),
+    ] {
+        for (operation, key) in [
+            (Operation::ListResources, "resources"),
+            (Operation::ListResources, "resourceTemplates"),
+            (Operation::ListPrompts, "prompts"),
+        ] {
+            let mut result = json!({key: [], "nextCursor": next});
+            operation.end_list(&mut result, &json!({"cursor": "1"}), has_empty_cursors);
+            let output = convert(operation, result);
+            assert_eq!(output.structured.unwrap()["nextCursor"], expected, "{next}");
+            assert_eq!(output.warnings.len(), usize::from(has_warning), "{next}");
+        }
+    }
+}
