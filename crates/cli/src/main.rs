@@ -12,6 +12,7 @@ mod model_options;
 mod run;
 mod spinner;
 mod terminal;
+mod text_file;
 mod toolbox;
 mod tools;
 mod trace;

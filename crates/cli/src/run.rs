@@ -1,7 +1,6 @@
 //! The command `haft run`: runs an agent and writes its trace and answer.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -22,7 +21,7 @@ use crate::{
     interrupt,
     model_options::ModelOptions,
     spinner::Spinner,
-    terminal,
+    terminal, text_file,
     toolbox::{StartWait, ToolOptions, Toolbox},
     trace::Trace,
 };
@@ -144,7 +143,7 @@ impl Arguments {
 
 fn read_prices(path: &Path) -> Result<Prices, CliError> {
     let invalid = |problem: String| CliError::new(format!("invalid prices in {}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| invalid(error.to_string()))?;
+    let text = text_file::read(path).map_err(|error| invalid(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 

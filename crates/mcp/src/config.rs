@@ -6,13 +6,13 @@ mod gateway;
 mod variables;
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use haft_core::ToolContext;
+use haft_core::{ToolContext, text::without_byte_order_mark};
 use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
@@ -29,6 +29,7 @@ use crate::{
     gateway::GatewayConfig,
     pins::PinFile,
     testing::InProcessServer,
+    text_file,
 };
 
 /// The MCP servers configured in an `mcp.json` file, in the dialects of common editors.
@@ -230,8 +231,7 @@ impl McpConfig {
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
-        let text =
-            fs::read_to_string(path).map_err(|error| with_path(McpConfigProblem::Unreadable(error)))?;
+        let text = text_file::read(path).map_err(|error| with_path(McpConfigProblem::Unreadable(error)))?;
         let config = parse(&text, &environment_variable).map_err(with_path)?;
         Ok(Self { path: Some(path.to_owned()), ..config })
     }
@@ -435,6 +435,7 @@ pub fn expand_variables(text: &str) -> Result<String, String> {
 }
 
 fn parse(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<McpConfig, McpConfigProblem> {
+    let text = without_byte_order_mark(text);
     let root: Value = serde_json::from_str(text)
         .or_else(|error| parse_with_comments(text).ok_or(error))
         .map_err(McpConfigProblem::InvalidJson)?;

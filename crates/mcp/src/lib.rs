@@ -38,6 +38,7 @@ mod start_failure;
 mod stdio_server;
 mod suspended_calls;
 pub mod testing;
+mod text_file;
 mod tolerant_schema;
 mod tool;
 mod tool_filter;

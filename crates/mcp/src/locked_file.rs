@@ -10,6 +10,8 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use crate::text_file;
+
 /// A JSON file of a format with a version. Only its owner can read it (mode 0600). Changes are
 /// atomic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl LockedFile {
     /// Fails if the file cannot be read, if it is invalid, or if its format version is newer than
     /// `version`. The error quotes no values of the file.
     pub(crate) fn read<T: DeserializeOwned + Default>(&self, version: u64) -> io::Result<T> {
-        let text = match fs::read(&self.path) {
+        let text = match text_file::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
             Err(error) => return Err(self.error(error.kind(), &error)),
@@ -43,12 +45,12 @@ impl LockedFile {
         let position = |error: serde_json::Error| {
             invalid(&format!("invalid at line {} column {}", error.line(), error.column()))
         };
-        let content: Value = serde_json::from_slice(&text).map_err(position)?;
+        let content: Value = serde_json::from_str(&text).map_err(position)?;
         let found = content.get("version").and_then(Value::as_u64).unwrap_or(version);
         if found > version {
             return Err(invalid(&format!("format version {found} is newer than {version}: update haft")));
         }
-        serde_json::from_slice(&text).map_err(position)
+        serde_json::from_str(&text).map_err(position)
     }
 
     /// Changes the content and replaces the file, unless `change` returns `false`. Creates the file

@@ -1,6 +1,6 @@
 //! The file of `haft mcp from-openapi --clients`: the clients of a served HTTP API.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use haft_mcp::{
     config::{McpConfigProblem, expand_variables},
@@ -9,7 +9,7 @@ use haft_mcp::{
 use haft_openapi::{Credentials, OpenApiOptions};
 use serde_json::{Map, Value, json};
 
-use crate::error::CliError;
+use crate::{error::CliError, text_file};
 
 /// The key of the credentials of a client. The other keys are those of a client of a gateway.
 const CREDENTIALS: &str = "credentials";
@@ -24,7 +24,7 @@ impl ApiClients {
     /// Reads the file at `path`: an object with a client for each id.
     pub(super) fn read(path: &Path) -> Result<Self, CliError> {
         let fault = |reason: &str| CliError::usage(format!("{}: {reason}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| fault(&format!("cannot be read: {error}")))?;
+        let text = text_file::read(path).map_err(|error| fault(&format!("cannot be read: {error}")))?;
         let clients = serde_json::from_str(&text).map_err(|error| fault(&format!("not JSON: {error}")))?;
         Self::parse(clients).map_err(|reason| fault(&reason))
     }

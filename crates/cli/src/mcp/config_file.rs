@@ -8,7 +8,7 @@ use etcetera::BaseStrategy as _;
 use haft_mcp::{CredentialFile, McpConfig, pins::PinFile};
 use serde_json::{Map, Value, json};
 
-use crate::error::CliError;
+use crate::{error::CliError, text_file};
 
 /// The keys of the object of servers in a file that the commands change.
 const ROOT_KEYS: [&str; 2] = ["mcpServers", "servers"];
@@ -63,7 +63,7 @@ impl ConfigFile {
         let path = path
             .or_else(default_path)
             .ok_or_else(|| CliError::new("no configuration folder: set HOME, or name a file with --mcp"))?;
-        let text = match fs::read_to_string(&path) {
+        let text = match text_file::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(CliError::new(format!("{}: cannot be read: {error}", path.display()))),

@@ -89,7 +89,7 @@ impl LoginArguments {
         let id = self.client_id.clone().unwrap_or_default();
         let client = match (&self.client_key, self.secret()?) {
             (Some(path), _) => {
-                let pem = std::fs::read_to_string(path)
+                let pem = crate::text_file::read(path)
                     .map_err(|error| CliError::new(format!("{}: cannot be read: {error}", path.display())))?;
                 ClientCredentials::with_private_key(id, pem)
                     .map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?

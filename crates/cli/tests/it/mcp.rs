@@ -46,6 +46,25 @@ fn servers_are_added_listed_and_removed() {
     haft_mcp(&["remove", "web"], &file).assert_failed(1, "no server \"web\"");
 }
 
+/// An editor on Windows writes a byte order mark, and line ends with a carriage return.
+#[test]
+fn file_of_a_windows_editor_is_read_and_changed() {
+    let text =
+        "\u{feff}{\r\n  \"mcpServers\": {\"first\": {\"command\": \"x\", \"env\": {\"A\": \"ü\"}}}\r\n}\r\n";
+    let (_folder, file) = child::write_mcp_json(text);
+    assert_eq!(haft_mcp(&["list"], &file).stdout, "first: x\n");
+    assert_eq!(haft_mcp(&["add", "second", "--", "y"], &file).code, Some(0));
+    assert_eq!(haft_mcp(&["list"], &file).stdout, "first: x\nsecond: y\n");
+    assert!(fs::read_to_string(&file).unwrap().contains("\"A\": \"ü\""));
+    assert_eq!(haft_mcp(&["remove", "first"], &file).code, Some(0));
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(&file, &utf16).unwrap();
+    for arguments in [&["list"][..], &["add", "third", "--", "z"], &["remove", "first"]] {
+        haft_mcp(arguments, &file).assert_failed(1, "UTF-16");
+    }
+    assert_eq!(fs::read(&file).unwrap(), utf16);
+}
+
 /// A configuration with comments is not rewritten, because they would be lost.
 #[test]
 fn comments_are_not_lost() {

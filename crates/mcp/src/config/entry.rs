@@ -1,7 +1,5 @@
 //! Entries of servers, in the dialects of common editors.
 
-#[cfg(feature = "oauth")]
-use std::fs;
 use std::{collections::BTreeMap, fmt::Display, path::PathBuf, time::Duration};
 
 use haft_core::limits;
@@ -10,7 +8,9 @@ use serde_json::{Map, Value};
 use super::{ServerConfig, expand::expand, type_name, variables::Variables};
 #[cfg(feature = "oauth")]
 use crate::client_credentials::ClientCredentials;
-use crate::{HttpServer, HttpTransport, ServerOptions, StdioServer, ToolFilter, process::ProcessLimits};
+use crate::{
+    HttpServer, HttpTransport, ServerOptions, StdioServer, ToolFilter, process::ProcessLimits, text_file,
+};
 
 /// The keys of a list of the offered tools.
 const ALLOW_KEYS: [&str; 6] =
@@ -196,7 +196,7 @@ impl EntryReader<'_> {
         let mut client = match text("privateKeyFile")? {
             Some(path) => {
                 let fault = |reason: &dyn Display| format!("\"privateKeyFile\" of \"oauth\": {reason}");
-                let pem = fs::read_to_string(path).map_err(|error| fault(&error))?;
+                let pem = text_file::read(path).map_err(|error| fault(&error))?;
                 ClientCredentials::with_private_key(id, pem).map_err(|error| fault(&error))?
             }
             None => ClientCredentials::with_secret(id, required("clientSecret")?),
@@ -312,8 +312,8 @@ impl EntryReader<'_> {
     fn env_file(&self) -> Result<BTreeMap<String, String>, String> {
         let Some(path) = self.expanded_text("envFile")? else { return Ok(BTreeMap::new()) };
         let invalid = |reason: &dyn Display| format!("\"envFile\" cannot be read: {reason}");
-        let lines = dotenvy::from_path_iter(&path).map_err(|error| invalid(&error))?;
-        lines
+        let text = text_file::read(&path).map_err(|error| invalid(&error))?;
+        dotenvy::from_read_iter(text.as_bytes())
             .map(|line| {
                 line.map_err(|error| match error {
                     // The error contains the line, which may be a secret.

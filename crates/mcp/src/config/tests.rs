@@ -429,3 +429,24 @@ fn invalid_rule_of_a_gateway_is_reported_without_values() {
     );
     check("[]", &expect![[r#"the object "gateway" is invalid: "gateway" must be an object, not a list"#]]);
 }
+
+/// A byte order mark is no content, and the error for another encoding names it.
+#[test]
+fn byte_order_mark_of_a_file_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.env"), "\u{feff}TOKEN=t\r\nOTHER=1\r\n").unwrap();
+    let entry = serde_json::json!({"command": "x", "envFile": path("a.env")});
+    let text = format!("\u{feff}{{\"mcpServers\": {{\"a\": {entry}}}, }}");
+    std::fs::write(path("mcp.json"), &text).unwrap();
+    for config in [McpConfig::from_json(&text), McpConfig::from_path(path("mcp.json"))] {
+        let (_, server) =
+            config.unwrap().servers().next().map(|(name, server)| (name.to_owned(), server.clone())).unwrap();
+        let ServerConfig::Stdio(server) = server else { panic!("{server:?}") };
+        assert_eq!((&*server.env["TOKEN"], &*server.env["OTHER"]), ("t", "1"));
+    }
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    std::fs::write(path("mcp.json"), utf16).unwrap();
+    let error = McpConfig::from_path(path("mcp.json")).unwrap_err().to_string();
+    assert!(error.contains("UTF-16"), "{error}");
+}
