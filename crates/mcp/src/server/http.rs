@@ -1,10 +1,12 @@
 //! A toolset as an MCP server with an HTTP endpoint.
 
+mod accept;
 mod access;
 pub mod authorization;
 mod body;
 mod client;
 mod config;
+mod json_only;
 mod listener;
 mod message;
 mod rate_limit;
@@ -27,6 +29,7 @@ use http_body::Body;
 use http_body_util::Full;
 use rmcp::{
     ServerHandler,
+    model::{ErrorData, RequestId, ServerJsonRpcMessage},
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService,
         session::local::{LocalSessionManager, SessionConfig},
@@ -41,15 +44,21 @@ pub use self::config::HttpServiceConfig;
 use self::config::RejectionHook;
 pub use self::listener::serve_http;
 use self::{
+    accept::Accepted,
     access::Access,
     body::read_body,
     client::ClientKey,
+    json_only::{into_json, is_event_stream, with_content_type},
     message::MessageKind,
     rate_limit::RequestLimit,
-    response::{ResponseBody, metadata_response, retry_response, text_response},
+    response::{ResponseBody, json_response, metadata_response, retry_response, text_response},
     sessions::{OpeningSession, SESSION_HEADER, Sessions, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
+use crate::{
+    numbers::inexact_number,
+    transport::{Envelope, inexact_reason},
+};
 
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
@@ -188,6 +197,7 @@ where
             let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
             let mut principal = None;
             let response = shared.respond(request, &mut principal).await.unwrap_or_else(|rejected| *rejected);
+            let response = with_content_type(response);
             if let (Some(hook), 401 | 403 | 429) = (&shared.rejection_hook, response.status().as_u16()) {
                 let principal = principal.map(|principal| principal.id);
                 hook(&authorization::RejectedRequest {
@@ -219,6 +229,7 @@ impl<H: ServerHandler> Shared<H> {
             return Ok(respond_with_metadata(request.method(), &resource.metadata()));
         }
         self.admit(&mut request, caller).await?;
+        let accepted = negotiate(&mut request)?;
         let (parts, body) = request.into_parts();
         let body = match parts.method {
             Method::POST => read_body(body, self.max_body_bytes, self.body_timeout)
@@ -226,6 +237,7 @@ impl<H: ServerHandler> Shared<H> {
                 .map_err(|error| Box::new(error.into()))?,
             _ => Bytes::new(),
         };
+        let id = check_body(&body, accepted)?;
         let opening = self.check_message(&parts, caller.as_ref(), &body).await?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
@@ -235,6 +247,9 @@ impl<H: ServerHandler> Shared<H> {
         }
         if let Some(opening) = opening {
             opening.record(response.headers());
+        }
+        if !accepted.events && is_event_stream(&response) {
+            response = into_json(response, id).await;
         }
         Ok(response)
     }
@@ -315,6 +330,49 @@ impl<H: ServerHandler> Shared<H> {
             Some(tool) => self.access.check_scopes(principal, &tool.definition().policy().required_scopes),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the media types that `request` accepts, and replaces its header `Accept` for rmcp, which
+/// compares names and no ranges.
+///
+/// # Errors
+///
+/// Returns the response 406 if the request accepts no response that the server could send. A POST
+/// must accept JSON, and a GET an event stream.
+fn negotiate<B>(request: &mut Request<B>) -> Handled<Accepted> {
+    let accepted = Accepted::of(request.headers());
+    let fault = match *request.method() {
+        Method::POST if !accepted.json => "the header Accept must cover application/json\n",
+        Method::GET if !accepted.events => "the header Accept must cover text/event-stream\n",
+        _ => {
+            Accepted::replace(request.headers_mut());
+            return Ok(accepted);
+        }
+    };
+    Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)))
+}
+
+/// Checks `body`, the message of a POST, before rmcp parses it. Returns its id.
+///
+/// # Errors
+///
+/// Returns the response 406 to a subscription of a client that accepts no event stream, and an
+/// error response to a message with a number that cannot be held exactly.
+fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
+    let Ok(text) = str::from_utf8(body) else { return Ok(None) };
+    let Ok(message) = serde_json::from_str::<Envelope<'_>>(text) else { return Ok(None) };
+    if !accepted.events && message.method.as_deref() == Some("subscriptions/listen") {
+        let fault = "the header Accept must cover text/event-stream\n";
+        return Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)));
+    }
+    match inexact_number(text) {
+        Some(number) => {
+            let error = ErrorData::invalid_params(inexact_reason(number), None);
+            let error = ServerJsonRpcMessage::error(error, message.id);
+            Err(Box::new(json_response(StatusCode::BAD_REQUEST, &error)))
+        }
+        None => Ok(message.id),
     }
 }
 

@@ -7,6 +7,7 @@
     reason = "tests may panic, and the child servers write to standard output"
 )]
 
+mod accept;
 mod authorization;
 mod authorization_server;
 mod child;

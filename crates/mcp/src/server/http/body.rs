@@ -42,6 +42,10 @@ pub(super) async fn read_body<B: Body>(
                 data.advance(length);
             }
         }
+        // A client may send a byte order mark (RFC 8259, section 8.1).
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.advance(3);
+        }
         Ok(bytes.freeze())
     };
     timeout(max_time, reading).await.unwrap_or(Err(BodyError::TimedOut))

@@ -3,6 +3,7 @@ use std::{convert::Infallible, time::Duration};
 use ::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{access::Rejection, body::BodyError};
@@ -18,6 +19,15 @@ pub(super) fn text_response(status: StatusCode, text: &'static str) -> Response<
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// Returns a response with `message`, a JSON-RPC error.
+pub(super) fn json_response(status: StatusCode, message: &impl Serialize) -> Response<ResponseBody> {
+    let body = serde_json::to_vec(message).unwrap_or_default();
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
