@@ -15,7 +15,8 @@ use haft_core::{
     Json, Pipeline, Schema, Tool, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExt, ToolName,
     ToolOutput, ToolResult, Toolset,
     call::{
-        Decision, DecisionError, Decisions, FailureKind, Pending, PendingCall, PendingKind, ToolResponse,
+        Decision, DecisionError, Decisions, Failure, FailureKind, Pending, PendingCall, PendingKind,
+        ToolResponse,
     },
     content::Content,
     export::schemars::{self, JsonSchema},
@@ -231,6 +232,24 @@ async fn oversized_errors_and_warnings_are_cut() {
             result.model_text().contains("10354688 of 10485760 bytes are cut; the whole result is stored as")
         );
     }
+}
+
+/// The output of a failed call is kept for programs. Its content has the limit of a successful one.
+#[tokio::test]
+async fn output_of_a_failure_is_kept_and_bounded() {
+    let fails = DynamicTool::new(definition("fails"), move |_, _| async move {
+        let mut output = ToolOutput::structured(json!({"code": 7}));
+        output.content = vec![Content::text("x".repeat(1 << 20))];
+        let failure = Failure::new(FailureKind::Failed, "no quota").with_output(output);
+        Err::<(), _>(ToolError::from(failure))
+    });
+    let result = run(&Pipeline::new(), fails, "{}").await;
+    let expected = json!({
+        "success": false, "result": null, "error": "no quota", "warning": null, "structured": {"code": 7},
+    });
+    assert_eq!(result.to_json(), expected);
+    let output = result.into_output().unwrap_err().output.unwrap();
+    assert!(output.text().len() < (128 << 10) + 200, "{} bytes", output.text().len());
 }
 
 /// An image that exceeds the limit of 16 MiB of media per result is replaced by a description. The

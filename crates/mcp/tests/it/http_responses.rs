@@ -428,6 +428,38 @@ async fn odd_cursor_ends_the_list() {
     }
 }
 
+/// From revision 2026-07-28, an empty string is a cursor.
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_cursor_of_the_later_revision_is_a_cursor() {
+    for (second, diagnostics) in [(Value::Null, 0), (json!(""), 1)] {
+        let server = OddServer::start(move |_, message| {
+            let mut result = match message["method"].as_str()? {
+                "server/discover" => json!({
+                    "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "odd", "version": "1"},
+                }),
+                "tools/list" => {
+                    let is_first = message["params"]["cursor"].is_null();
+                    let name = if is_first { "first" } else { "second" };
+                    let tools = json!([{"name": name, "inputSchema": {"type": "object"}}]);
+                    json!({"tools": tools, "nextCursor": if is_first { json!("") } else { second.clone() }})
+                }
+                _ => return None,
+            };
+            (result["resultType"], result["ttlMs"]) = (json!("complete"), json!(60000));
+            result["cacheScope"] = json!("private");
+            let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            Some(reply(200, &[JSON], body.to_string()))
+        })
+        .await;
+        let source = McpSource::connect("odd", server.config.clone()).await.unwrap();
+        let list = source.tools(&ListContext::default()).await.unwrap();
+        assert!(list.get("first").is_some() && list.get("second").is_some());
+        assert_eq!(list.diagnostics().len(), diagnostics, "{:?}", list.diagnostics());
+        assert_eq!(server.count("tools/list"), 2);
+    }
+}
+
 /// A tool whose definition has a number that cannot be held exactly is withheld, alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn inexact_number_in_a_definition_costs_its_tool() {
