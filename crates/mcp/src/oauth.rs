@@ -4,9 +4,12 @@
 mod access_token;
 mod address;
 mod callback;
+mod challenge;
 pub mod client_credentials;
 mod credentials;
+mod endpoint_response;
 mod http;
+mod issuer;
 mod signing_key;
 mod token_source;
 
@@ -14,21 +17,27 @@ use std::{io, sync::Arc, time::Duration};
 
 use haft_core::text::ErrorChain;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, OAuthClientConfig,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    OAuthClientConfig,
 };
 use serde_json::Value;
 use tokio::time::timeout;
 
-use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
 pub(crate) use self::http::OAuthHttp;
+pub(crate) use self::issuer::fetch_metadata;
+use self::issuer::{IssuerError, issuer_metadata, trusted_metadata};
 pub(crate) use self::token_source::TokenSource;
+use self::{callback::CallbackListener, challenge::BearerChallenge};
 use crate::{HttpServer, http::new_client};
 
 /// The time for the user to log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The name of the client in a dynamic registration.
 const CLIENT_NAME: &str = "haft";
+/// The error for stored credentials without an issuer: any authorization server that the server
+/// names would get them.
+const NO_STORED_ISSUER: &str = "the stored credentials have no issuer: log in again with `haft mcp login`";
 
 /// An error from [`login`].
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +64,10 @@ pub enum LoginError {
     /// The authorization server returned an error, for example because the user denied the request.
     #[error("the authorization was denied: {0}")]
     Denied(String),
-    /// The authorization URL has another scheme than `http` and `https`.
-    #[error("the authorization URL has the scheme {0:?}: only http and https are opened")]
+    /// The authorization URL is no `https` URL, and no `http` URL of a server with an `http` URL.
+    #[error(
+        "the authorization URL has the scheme {0:?}: only https is opened, and http if the server has an http URL"
+    )]
     UnsafeUrl(String),
     /// The user did not log in within five minutes.
     #[error("no login within {0:?}")]
@@ -64,6 +75,15 @@ pub enum LoginError {
     /// The loopback listener failed, or the credentials cannot be stored.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl From<IssuerError> for LoginError {
+    fn from(error: IssuerError) -> Self {
+        match error {
+            IssuerError::Other { expected, found } => Self::OtherIssuer { expected, found },
+            IssuerError::Invalid(reason) => Self::Authorization(reason.into()),
+        }
+    }
 }
 
 impl From<AuthError> for LoginError {
@@ -113,6 +133,9 @@ impl std::fmt::Debug for LoginOptions {
 /// code is exchanged with PKCE and the resource indicator of the server (RFC 8707). The `iss`
 /// parameter is validated (RFC 9207).
 ///
+/// The endpoints are those in the metadata at the well-known URLs of the issuer, whatever document
+/// the server names. For a server with an `https` URL, they are `https` URLs.
+///
 /// Addresses in the metadata are checked after name resolution: a public server cannot direct
 /// requests to loopback, private or link-local addresses. With a proxy, the proxy resolves the
 /// names, and only addresses without a name are checked.
@@ -142,8 +165,11 @@ pub async fn login(
     open: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
     let probe = probe(server).await?;
-    let mut manager = manager(server, credentials).await.map_err(LoginError::Unreachable)?;
-    let found = manager.resolve_metadata_from_challenge(probe.challenge()).await;
+    let http = OAuthHttp::new(&server.url).await.map_err(LoginError::Unreachable)?;
+    let http = Arc::new(http);
+    let mut manager = manager(server, &http).await.map_err(LoginError::Unreachable)?;
+    let challenge = probe.challenge().map(ToString::to_string);
+    let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
     let is_discovered = found.as_ref().is_ok_and(|found| found.source.is_discovered());
     match probe {
         // A server may require a token for calls only. Its metadata names the authorization server.
@@ -153,8 +179,8 @@ pub async fn login(
         }
         _ => {}
     }
-    let metadata = found?.metadata;
-    check_issuer(options.issuer, metadata.issuer.as_deref())?;
+    let metadata = trusted_metadata(&http, &found?.metadata, options.issuer.as_deref()).await?;
+    manager.set_credential_store(credentials.store_of(&server.url, metadata.issuer.clone()));
     let supports_client_metadata =
         metadata.additional_fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
     manager.set_metadata(metadata);
@@ -177,7 +203,7 @@ pub async fn login(
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
     let url = reqwest::Url::parse(session.get_authorization_url())
         .map_err(|error| LoginError::Authorization(Box::new(error)))?;
-    if !matches!(url.scheme(), "http" | "https") {
+    if !http.permits_scheme(&url) {
         return Err(LoginError::UnsafeUrl(url.scheme().to_owned()));
     }
     open(url.as_str());
@@ -193,16 +219,6 @@ pub async fn login(
         credentials.save_client_secret(&server.url, client_id, secret).await?;
     }
     Ok(())
-}
-
-/// Fails if `found` is another issuer than `expected`.
-fn check_issuer(expected: Option<String>, found: Option<&str>) -> Result<(), LoginError> {
-    match expected {
-        Some(expected) if found != Some(&expected) => {
-            Err(LoginError::OtherIssuer { expected, found: found.unwrap_or_default().to_owned() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Registers a client (RFC 7591). A session of rmcp would register it as well, but keeps its
@@ -226,14 +242,14 @@ async fn register(
 
 /// The response of a server to a request without credentials.
 enum Probe {
-    /// The `WWW-Authenticate` challenge.
-    Challenge(String),
+    /// The challenge in `WWW-Authenticate`. Without parameters if there is none.
+    Challenge(BearerChallenge),
     Accepted,
     Rejected(reqwest::StatusCode),
 }
 
 impl Probe {
-    fn challenge(&self) -> Option<&str> {
+    fn challenge(&self) -> Option<&BearerChallenge> {
         match self {
             Self::Challenge(challenge) => Some(challenge),
             Self::Accepted | Self::Rejected(_) => None,
@@ -263,48 +279,69 @@ async fn probe(server: &HttpServer) -> Result<Probe, LoginError> {
         }
         status => return Err(LoginError::Unreachable(format!("HTTP {status}"))),
     }
-    let challenges = response.headers().get_all("www-authenticate").iter();
-    let mut challenges = challenges.filter_map(|value| value.to_str().ok());
-    let is_bearer = |challenge: &&str| challenge.to_ascii_lowercase().starts_with("bearer");
-    Ok(Probe::Challenge(challenges.find(is_bearer).unwrap_or("Bearer").to_owned()))
+    Ok(Probe::Challenge(BearerChallenge::of(response.headers()).unwrap_or_default()))
 }
 
-/// Creates the authorization manager for `server`, with the tokens in `credentials`.
+/// Creates the authorization manager for `server`. Until it gets a credential store, it keeps tokens
+/// in memory.
 ///
 /// # Errors
 ///
 /// Returns a description of the fault.
-pub(crate) async fn manager(
+async fn manager(server: &HttpServer, http: &Arc<OAuthHttp>) -> Result<AuthorizationManager, String> {
+    AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), Arc::clone(http) as _)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+/// Creates the authorization manager for `server`, with the tokens in `credentials`, and with the
+/// secret of the client, which the refresh of a token needs.
+///
+/// A refresh token and a secret are sent to the issuer that they were stored with. If the server
+/// names another issuer, the tokens are discarded.
+///
+/// # Errors
+///
+/// Returns a description of the fault.
+pub(crate) async fn stored_authorization(
     server: &HttpServer,
     credentials: &CredentialFile,
 ) -> Result<AuthorizationManager, String> {
-    let client = Arc::new(OAuthHttp::new(&server.url).await?);
-    let mut manager = AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), client)
-        .await
-        .map_err(|error| error.to_string())?;
-    manager.set_credential_store(credentials.store_of(&server.url));
-    Ok(manager)
-}
-
-/// Reads the tokens in `credentials` for `manager`, and the secret of the client, which the refresh
-/// of a token needs.
-///
-/// # Errors
-///
-/// Returns a description of the fault.
-pub(crate) async fn initialize(
-    manager: &mut AuthorizationManager,
-    server: &HttpServer,
-    credentials: &CredentialFile,
-) -> Result<(), String> {
     let describe = |error: AuthError| ErrorChain(&error).to_string();
-    if !manager.initialize_from_store().await.map_err(describe)? {
-        return Ok(());
+    let http = Arc::new(OAuthHttp::new(&server.url).await?);
+    let mut manager = manager(server, &http).await?;
+    let unreadable = |error: io::Error| error.to_string();
+    if !credentials.has_token(&server.url).await.map_err(unreadable)? {
+        manager.set_credential_store(credentials.store_of(&server.url, None));
+        return Ok(manager);
     }
-    let secret = credentials.client_secret(&server.url).await.map_err(|error| error.to_string())?;
+    let issuer = credentials.issuer(&server.url).await.map_err(unreadable)?;
+    let issuer = issuer.ok_or(NO_STORED_ISSUER)?;
+    manager.set_credential_store(credentials.store_of(&server.url, Some(issuer.clone())));
+    let found = manager.resolve_metadata().await.map_err(describe)?;
+    let metadata = match trusted_metadata(&http, &found.metadata, Some(&issuer)).await {
+        // With this metadata, the manager discards the tokens.
+        Err(IssuerError::Other { found: other, .. }) if found.source.is_discovered() && !other.is_empty() => {
+            found.metadata
+        }
+        // The server names none. Its own URLs are no substitute.
+        Err(IssuerError::Other { .. }) => with_issuer(issuer_metadata(&http, &issuer).await?, &issuer),
+        // rmcp compares the issuers exactly.
+        metadata => metadata.map(|metadata| with_issuer(metadata, &issuer))?,
+    };
+    manager.set_metadata(metadata);
+    if !manager.initialize_from_store().await.map_err(describe)? {
+        return Ok(manager);
+    }
+    let secret = credentials.client_secret(&server.url, &issuer).await.map_err(unreadable)?;
     if let Some((client_id, secret)) = secret {
         let client = OAuthClientConfig::new(client_id, server.url.as_str()).with_client_secret(secret);
         manager.configure_client(client).map_err(describe)?;
     }
-    Ok(())
+    Ok(manager)
+}
+
+fn with_issuer(mut metadata: AuthorizationMetadata, issuer: &str) -> AuthorizationMetadata {
+    metadata.issuer = Some(issuer.to_owned());
+    metadata
 }

@@ -1,8 +1,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rmcp::transport::auth::{OAuthTokenResponse, StoredCredentials};
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+
+use super::endpoint_response::normalize_token;
 
 /// The time before its expiry at which a token is renewed, at most half of its lifetime. rmcp uses
 /// the same time.
@@ -22,46 +23,40 @@ pub(super) struct AccessToken {
     expires_in: Option<u64>,
 }
 
-/// A successful response of a token endpoint (RFC 6749, section 5.1).
-#[derive(Deserialize)]
-pub(super) struct TokenResponse {
-    access_token: String,
-    token_type: String,
-    expires_in: Option<u64>,
-    scope: Option<String>,
-}
-
 impl AccessToken {
-    /// Creates the token in `response` for the URL `server`. `requested` are the scopes of the
-    /// request, which are granted if the response has none.
+    /// Creates the token in `response`, the members of a token response, for the URL `server`.
+    /// `requested` are the scopes of the request, which are granted if the response has none.
     ///
     /// # Errors
     ///
     /// Fails if the token is no bearer token.
     pub(super) fn new(
-        response: TokenResponse,
+        mut response: Map<String, Value>,
         server: &str,
         issuer: Option<String>,
         requested: &[String],
     ) -> Result<Self, String> {
-        if !response.token_type.eq_ignore_ascii_case("bearer") || response.access_token.is_empty() {
+        normalize_token(&mut response);
+        let text = |name: &str| response.get(name).and_then(Value::as_str);
+        let value = text("access_token").filter(|value| !value.is_empty());
+        let Some(value) = value.filter(|_| text("token_type") == Some("bearer")) else {
             return Err("the response of the token endpoint has no bearer token".to_owned());
-        }
-        let granted = response.scope.map(|scope| scope.split_whitespace().map(str::to_owned).collect());
+        };
+        let granted = text("scope").map(|scope| scope.split_whitespace().map(str::to_owned).collect());
         Ok(Self {
             server: server.to_owned(),
             issuer,
-            value: response.access_token,
+            value: value.to_owned(),
             scopes: granted.unwrap_or_else(|| requested.to_vec()),
             received_at: now(),
-            expires_in: response.expires_in,
+            expires_in: response.get("expires_in").and_then(Value::as_u64),
         })
     }
 
     /// Returns the token in `stored`, for the URL `server`.
     pub(super) fn from_stored(stored: &StoredCredentials, server: &str) -> Option<Self> {
         let response = serde_json::to_value(stored.token_response.as_ref()?).ok()?;
-        let response: TokenResponse = serde_json::from_value(response).ok()?;
+        let Value::Object(response) = response else { return None };
         let received_at = stored.token_received_at.unwrap_or_default();
         let token = Self::new(response, server, stored.issuer.clone(), &stored.granted_scopes).ok()?;
         Some(Self { received_at, ..token })
@@ -94,11 +89,13 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessToken, TokenResponse, now};
+    use serde_json::json;
+
+    use super::{AccessToken, now};
 
     fn token(expires_in: Option<u64>) -> AccessToken {
-        let (access_token, token_type) = ("a".to_owned(), "Bearer".to_owned());
-        let response = TokenResponse { access_token, token_type, expires_in, scope: None };
+        let response = json!({"access_token": "a", "token_type": "Bearer", "expires_in": expires_in});
+        let response = response.as_object().unwrap().clone();
         AccessToken::new(response, "http://localhost/mcp", None, &["tools".to_owned()]).unwrap()
     }
 

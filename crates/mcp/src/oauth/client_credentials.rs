@@ -17,9 +17,9 @@ use crate::{CredentialFile, HttpServer, LoginError};
 ///
 /// # Security
 ///
-/// The MCP server names its authorization server, and the secret is sent to the latter. A
-/// compromised MCP server can name a server of an attacker: set [`with_issuer`](Self::with_issuer).
-/// A private key is never sent.
+/// The MCP server names its authorization server, and the secret is sent to the token endpoint in the
+/// metadata of the latter. A compromised MCP server can name a server of an attacker: set
+/// [`with_issuer`](Self::with_issuer). A private key is never sent.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl ClientCredentials {
     }
 
     /// Sets the issuer of the authorization server. If the server names another one, no token is
-    /// requested. Default: the authorization server that the server names.
+    /// requested. Default: the authorization server that the server names for the first token.
     #[must_use]
     pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());

@@ -7,12 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{
     access_token::AccessToken,
     client_credentials::{Authentication, ClientCredentials},
+    endpoint_response::normalize_token,
 };
 use crate::locked_file::LockedFile;
 
@@ -34,7 +36,20 @@ pub struct CredentialFile {
 #[derive(Default, Serialize, Deserialize)]
 struct Content {
     /// The credentials by the URL of the server.
+    #[serde(deserialize_with = "read_servers")]
     servers: BTreeMap<String, Entry>,
+}
+
+/// Reads the credentials, with token responses in the forms that authorization servers send.
+fn read_servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Entry>, D::Error> {
+    let servers = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    let entries = servers.into_iter().map(|(url, mut entry)| {
+        if let Some(Value::Object(token)) = entry.get_mut("token_response") {
+            normalize_token(token);
+        }
+        serde_json::from_value(entry).map(|entry| (url, entry)).map_err(D::Error::custom)
+    });
+    entries.collect()
 }
 
 /// The credentials of a server.
@@ -117,10 +132,24 @@ impl CredentialFile {
         Ok(self.entry(url).await?.map(|entry| entry.stored.granted_scopes).unwrap_or_default())
     }
 
-    /// Returns the id and the secret of the client of a user for the server with the endpoint
-    /// `url`. `None` if there are no credentials, or if the client has no secret.
-    pub(super) async fn client_secret(&self, url: &str) -> io::Result<Option<(String, String)>> {
-        let entry = self.entry(url).await?;
+    /// Returns `true` if there are tokens of a user for the server with the endpoint `url`.
+    pub(super) async fn has_token(&self, url: &str) -> io::Result<bool> {
+        Ok(self.entry(url).await?.is_some_and(|entry| entry.stored.token_response.is_some()))
+    }
+
+    /// Returns the issuer of the tokens for the server with the endpoint `url`.
+    pub(super) async fn issuer(&self, url: &str) -> io::Result<Option<String>> {
+        Ok(self.entry(url).await?.and_then(|entry| entry.stored.issuer))
+    }
+
+    /// Returns the id and the secret of the client of a user at `issuer`, for the server with the
+    /// endpoint `url`. `None` if there are no credentials, or if the client has no secret.
+    pub(super) async fn client_secret(
+        &self,
+        url: &str,
+        issuer: &str,
+    ) -> io::Result<Option<(String, String)>> {
+        let entry = self.entry(url).await?.filter(|entry| entry.stored.issuer.as_deref() == Some(issuer));
         Ok(entry.and_then(|entry| Some((entry.stored.client_id, entry.client_secret?))))
     }
 
@@ -175,8 +204,10 @@ impl CredentialFile {
         finished.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    pub(super) fn store_of(&self, url: &str) -> impl CredentialStore + use<> {
-        ServerStore { file: self.clone(), url: url.to_owned() }
+    /// Returns the store of rmcp for the tokens of the server with the endpoint `url`. `issuer` is
+    /// the authorization server that gets their refresh token, `None` before a login.
+    pub(super) fn store_of(&self, url: &str, issuer: Option<String>) -> impl CredentialStore + use<> {
+        ServerStore { file: self.clone(), url: url.to_owned(), issuer }
     }
 
     fn read(&self) -> io::Result<Content> {
@@ -196,6 +227,8 @@ impl CredentialFile {
 struct ServerStore {
     file: CredentialFile,
     url: String,
+    /// The only authorization server that gets the refresh token.
+    issuer: Option<String>,
 }
 
 impl ServerStore {
@@ -212,15 +245,25 @@ impl ServerStore {
 
 #[async_trait]
 impl CredentialStore for ServerStore {
+    /// Reads the tokens. Another process may have logged in at another authorization server
+    /// meanwhile: its refresh token is omitted.
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        self.run(|file, url| Ok(file.read()?.servers.remove(url).map(|entry| entry.stored))).await
+        let stored = self.run(|file, url| Ok(file.read()?.servers.remove(url).map(|it| it.stored))).await?;
+        Ok(stored.map(|mut stored| {
+            if let Some(token) = stored.token_response.as_mut().filter(|_| stored.issuer != self.issuer) {
+                token.set_refresh_token(None);
+            }
+            stored
+        }))
     }
 
-    /// Replaces the tokens. The secret of the same client is kept.
+    /// Replaces the tokens. The secret of the same client at the same authorization server is kept.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         self.run(|file, url| {
             file.change(|servers| {
-                let earlier = servers.remove(url).filter(|it| it.stored.client_id == credentials.client_id);
+                let earlier = servers.remove(url).filter(|it| {
+                    it.stored.client_id == credentials.client_id && it.stored.issuer == credentials.issuer
+                });
                 let mut entry = Entry::new(credentials);
                 entry.client_secret = earlier.and_then(|earlier| earlier.client_secret);
                 servers.insert(url.to_owned(), entry);

@@ -1,16 +1,19 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
-use reqwest::{StatusCode, Url};
+use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, WWWAuthenticateParams};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{
-    CredentialFile, OAuthHttp, Probe,
-    access_token::{AccessToken, TokenResponse},
+    CredentialFile, NO_STORED_ISSUER, OAuthHttp, Probe,
+    access_token::AccessToken,
+    challenge::BearerChallenge,
     client_credentials::{Authentication, ClientCredentials},
+    endpoint_response::{EndpointError, token_response},
+    issuer::trusted_metadata,
     probe,
 };
 use crate::HttpServer;
@@ -35,13 +38,6 @@ pub(crate) struct TokenSource {
     added_scopes: Mutex<BTreeSet<String>>,
 }
 
-/// An error of a token endpoint (RFC 6749, section 5.2).
-#[derive(Deserialize)]
-struct ErrorResponse {
-    error: String,
-    error_description: Option<String>,
-}
-
 impl TokenSource {
     /// Returns the source for `server`, if it has client credentials, or if they are stored.
     ///
@@ -55,6 +51,9 @@ impl TokenSource {
         }
         let Some(file) = server.credentials.clone() else { return Ok(None) };
         let client = file.client_credentials(&server.url).await.map_err(|error| error.to_string())?;
+        if client.as_ref().is_some_and(|client| client.issuer.is_none()) {
+            return Err(NO_STORED_ISSUER.to_owned());
+        }
         Ok(client.map(|client| Self { server, client, file: Some(file), added_scopes: Mutex::default() }))
     }
 
@@ -113,7 +112,9 @@ impl TokenSource {
         if let Some(token) = usable {
             return Ok(token.value.clone());
         }
-        let token = self.request(added_scopes).await.map_err(AuthError::ClientCredentialsError)?;
+        let issuer = current.as_ref().filter(|token| token.server == self.server.url);
+        let issuer = self.client.issuer.clone().or_else(|| issuer?.issuer.clone());
+        let token = self.request(issuer, added_scopes).await.map_err(AuthError::ClientCredentialsError)?;
         if let Some(file) = &self.file {
             file.save_client(&self.client, token.clone())
                 .await
@@ -123,17 +124,18 @@ impl TokenSource {
     }
 
     /// Discovers the authorization server and requests a token, with `added_scopes` in addition.
-    async fn request(&self, added_scopes: &BTreeSet<String>) -> Result<AccessToken, String> {
+    /// `expected` is the issuer that the program has set, or that of the last token.
+    async fn request(
+        &self,
+        expected: Option<String>,
+        added_scopes: &BTreeSet<String>,
+    ) -> Result<AccessToken, String> {
         let http = Arc::new(OAuthHttp::new(&self.server.url).await?);
         let discovery = Discovery::of(&self.server, &http).await?;
         let Discovery { metadata, resource, scopes } = discovery;
-        if let Some(expected) = &self.client.issuer
-            && metadata.issuer.as_ref() != Some(expected)
-        {
-            let named = metadata.issuer.unwrap_or_default();
-            return Err(format!("the server names the authorization server {named:?}, not {expected:?}"));
-        }
-        let endpoint = token_endpoint(&metadata, &self.server.url)?;
+        let metadata = trusted_metadata(&http, &metadata, expected.as_deref()).await?;
+        let endpoint = Url::parse(&metadata.token_endpoint)
+            .map_err(|error| format!("invalid token endpoint: {error}"))?;
         let mut scopes = if self.client.scopes.is_empty() { scopes } else { self.client.scopes.clone() };
         for scope in added_scopes {
             if !scopes.contains(scope) {
@@ -146,11 +148,12 @@ impl TokenSource {
         }
         let basic = self.authenticate(&metadata, &mut form)?;
         let response = http.post_form(&endpoint, basic, &form).await?;
-        if response.status() != StatusCode::OK {
-            return Err(rejection(response.status(), response.body()));
-        }
-        let response: TokenResponse = serde_json::from_slice(response.body())
-            .map_err(|_| "the response of the token endpoint is invalid".to_owned())?;
+        let response = token_response(response.status(), response.body()).map_err(|error| match error {
+            EndpointError::Rejected { .. } => {
+                format!("the authorization server rejected the client: {error}")
+            }
+            EndpointError::Invalid(_) => error.to_string(),
+        })?;
         AccessToken::new(response, &self.server.url, metadata.issuer, &scopes)
     }
 
@@ -211,7 +214,8 @@ impl Discovery {
         // A server may accept the first message without a token, and require one for calls.
         let probe = probe(server).await.ok();
         let challenge = probe.as_ref().and_then(Probe::challenge);
-        let found = manager.resolve_metadata_from_challenge(challenge).await;
+        let found =
+            manager.resolve_metadata_from_challenge(challenge.map(ToString::to_string).as_deref()).await;
         let found = found.map_err(|error| error.to_string())?;
         if !found.source.is_discovered() {
             return Err("the server names no authorization server".to_owned());
@@ -229,13 +233,18 @@ impl Discovery {
 /// # Errors
 ///
 /// Fails if the identifier is not that of the server: its token could be used at another server.
-async fn resource(http: &OAuthHttp, challenge: Option<&str>, server: &str) -> Result<String, String> {
+async fn resource(
+    http: &OAuthHttp,
+    challenge: Option<&BearerChallenge>,
+    server: &str,
+) -> Result<String, String> {
     #[derive(Deserialize)]
     struct Metadata {
         resource: String,
     }
     let server = Url::parse(server).map_err(|error| format!("invalid URL: {error}"))?;
-    let url = challenge.and_then(|it| WWWAuthenticateParams::parse(it, &server).resource_metadata_url);
+    let challenge = challenge.map(ToString::to_string);
+    let url = challenge.and_then(|it| WWWAuthenticateParams::parse(&it, &server).resource_metadata_url);
     let Some(url) = url else { return Ok(server.into()) };
     let text = http.get(&url).await.map_err(|error| format!("{url}: {error}"))?;
     let metadata: Metadata =
@@ -248,26 +257,4 @@ async fn resource(http: &OAuthHttp, challenge: Option<&str>, server: &str) -> Re
         return Err(format!("{url}: the metadata is of another resource"));
     }
     Ok(metadata.resource)
-}
-
-/// Returns the URL of the token endpoint. It gets a secret, so it must be an `https` URL, unless
-/// the server itself has an `http` URL.
-fn token_endpoint(metadata: &AuthorizationMetadata, server: &str) -> Result<Url, String> {
-    let endpoint =
-        Url::parse(&metadata.token_endpoint).map_err(|error| format!("invalid token endpoint: {error}"))?;
-    match endpoint.scheme() {
-        "https" => Ok(endpoint),
-        "http" if server.starts_with("http://") => Ok(endpoint),
-        _ => Err("the token endpoint is no https URL".to_owned()),
-    }
-}
-
-/// Returns the description of an error response.
-fn rejection(status: StatusCode, body: &[u8]) -> String {
-    let Ok(ErrorResponse { error, error_description }) = serde_json::from_slice(body) else {
-        return format!("the token endpoint returned HTTP {status}");
-    };
-    let description = error_description.map(|text| format!(": {text}")).unwrap_or_default();
-    let text = format!("the authorization server rejected the client: {error}{description}");
-    truncate_with_ellipsis(&without_hidden_chars(&text), MAX_ERROR_BYTES).into_owned()
 }

@@ -122,8 +122,7 @@ async fn authorized(
     credentials: &CredentialFile,
     client: HttpClient,
 ) -> Result<AuthClient<HttpClient>, HandshakeFailure> {
-    let mut manager = crate::oauth::manager(server, credentials).await?;
-    crate::oauth::initialize(&mut manager, server, credentials).await?;
+    let manager = crate::oauth::stored_authorization(server, credentials).await?;
     Ok(AuthClient::new(client, manager))
 }
 

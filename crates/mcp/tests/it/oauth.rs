@@ -12,7 +12,11 @@ use haft_core::{
     Tool as _, ToolContext, ToolError, ToolSource as _, Toolset,
     toolset::{ListContext, ToolList},
 };
-use haft_mcp::{CredentialFile, HttpServer, LoginError, LoginOptions, LoginRequired, McpSource, login};
+use haft_mcp::{
+    CredentialFile, HttpServer, LoginError, LoginOptions, LoginRequired, McpSource,
+    client_credentials::{ClientCredentials, login_client},
+    login,
+};
 use reqwest::Url;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +28,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::web::{Request, WebServer, read_request, write};
+use crate::{
+    authorization_server::{AuthorizationServer, MACHINE, REGISTERED_SECRET},
+    web::{Request, WebServer, read_request, write},
+};
 
 /// An MCP server that requires authorization, together with its authorization server.
 struct ProtectedServer {
@@ -65,6 +72,19 @@ struct Faults {
     supports_client_documents: bool,
     /// The status of the response to a `ping` without a token, instead of a challenge.
     ping_status: Option<&'static str>,
+    /// The metadata of the resource names a document at a URL that is no well-known URL of an
+    /// issuer. The document has this issuer, and the endpoints of the server.
+    document_issuer: Option<String>,
+    /// Neither the resource nor its authorization server has metadata.
+    has_no_metadata: bool,
+    /// The challenge, with `METADATA` for the URL of the metadata of the resource.
+    challenge: Option<&'static [&'static str]>,
+    /// The members of a token response, besides the token and the refresh token.
+    token_members: Option<Value>,
+    /// The members of the response to a registration, besides the id.
+    client_members: Option<Value>,
+    /// The response of the token endpoint to a refresh, with status 200.
+    refresh_response: Option<Value>,
 }
 
 impl ProtectedServer {
@@ -142,21 +162,27 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
         let url = Url::parse(&format!("http://localhost/?{text}")).unwrap();
         url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
     };
+    let is_metadata = path.starts_with("/.well-known/");
+    let authorization_server = match &faults.document_issuer {
+        Some(_) => format!("{origin}/.well-known/x"),
+        None => faults.authorization_server.unwrap_or(origin).to_owned(),
+    };
     let body = match (method, path) {
+        _ if is_metadata && faults.has_no_metadata => return write(stream, "404 Not Found", "", "").await,
         ("POST", "/mcp") => return respond_as_resource(stream, request, state, origin).await,
         ("GET", "/.well-known/oauth-protected-resource/mcp") => json!({
             "resource": format!("{origin}/mcp"),
-            "authorization_servers": [faults.authorization_server.unwrap_or(origin)],
+            "authorization_servers": [authorization_server],
             "scopes_supported": ["tools"],
         }),
-        ("GET", "/.well-known/oauth-authorization-server") => {
+        ("GET", "/.well-known/oauth-authorization-server" | "/.well-known/x") => {
             let authorize = format!("{origin}/authorize");
             let token_origin = match faults.has_reserved_token_endpoint {
                 true => origin.replace("127.0.0.1", "0.0.0.0"),
                 false => origin.to_owned(),
             };
             json!({
-                "issuer": origin,
+                "issuer": faults.document_issuer.as_deref().filter(|_| path.ends_with("/x")).unwrap_or(origin),
                 "authorization_endpoint": faults.authorization_endpoint.unwrap_or(&authorize),
                 "token_endpoint": format!("{token_origin}/token"),
                 "registration_endpoint": format!("{origin}/register"),
@@ -171,6 +197,9 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
         ("POST", "/register") => {
             let mut client = request.body.clone();
             client["client_id"] = "client-1".into();
+            for (name, value) in faults.client_members.iter().flat_map(|it| it.as_object().unwrap()) {
+                client[name] = value.clone();
+            }
             client
         }
         ("GET", "/authorize") => {
@@ -202,10 +231,15 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State, origi
             }
             let token = format!("access-{number}");
             state.access_token.lock().unwrap().clone_from(&token);
-            json!({
-                "access_token": token, "token_type": "Bearer", "expires_in": 3600,
-                "refresh_token": format!("refresh-{number}"), "scope": *state.scopes.lock().unwrap(),
-            })
+            let scope = state.scopes.lock().unwrap().clone();
+            let members = json!({"token_type": "Bearer", "expires_in": 3600, "scope": scope});
+            let mut response = faults.token_members.clone().unwrap_or(members);
+            response["access_token"] = token.into();
+            response["refresh_token"] = format!("refresh-{number}").into();
+            match &faults.refresh_response {
+                Some(refreshed) if parameters["grant_type"] == "refresh_token" => refreshed.clone(),
+                _ => response,
+            }
         }
         _ => return write(stream, "404 Not Found", "", "").await,
     };
@@ -221,8 +255,10 @@ async fn respond_as_resource(stream: &mut TcpStream, request: &Request, state: &
     }
     if token.is_empty() || request.header("authorization") != format!("Bearer {token}") {
         let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
-        let challenge =
-            format!("WWW-Authenticate: Bearer resource_metadata=\"{metadata}\", scope=\"tools\"\r\n");
+        let lines =
+            state.faults.challenge.unwrap_or(&["Bearer resource_metadata=\"METADATA\", scope=\"tools\""]);
+        let lines = lines.iter().map(|line| line.replace("METADATA", &metadata));
+        let challenge: String = lines.map(|line| format!("WWW-Authenticate: {line}\r\n")).collect();
         return write(stream, "401 Unauthorized", &challenge, "").await;
     }
     let is_writer = state.scopes.lock().unwrap().split(' ').any(|scope| scope == "write");
@@ -413,5 +449,182 @@ fn invalid_credential_file_is_reported() {
         assert!(error.contains(expected) && !error.contains("s3cret"), "{error}");
         assert!(credentials.remove("http://localhost/mcp").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+/// A document at another URL than the well-known ones can name any issuer. Its endpoints get neither
+/// a code nor a secret nor an assertion: those of the issuer do.
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_are_those_of_the_issuer() {
+    let issuer = AuthorizationServer::start().await;
+    let faults = Faults { document_issuer: Some(issuer.issuer.clone()), ..Faults::default() };
+    let server = ProtectedServer::start(faults).await;
+    for (number, expected) in [Some(issuer.issuer.clone()), None].into_iter().enumerate() {
+        let (_folder, path, credentials) = credential_file();
+        let mut options = LoginOptions::default();
+        (options.client_id, options.issuer) = (Some("client-1".to_owned()), expected.clone());
+        options.client_secret = Some(REGISTERED_SECRET.to_owned());
+        server.login_with(&credentials, options).await.unwrap();
+        assert_eq!(issuer.state.token_requests.lock().unwrap().len(), 2 * number + 1);
+        let stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(stored["servers"][server.config().url]["issuer"], issuer.issuer);
+        let mut client = ClientCredentials::with_secret(MACHINE.0, MACHINE.1);
+        client = expected.into_iter().fold(client, ClientCredentials::with_issuer);
+        login_client(&server.config(), &credentials, client).await.unwrap();
+        assert_eq!(issuer.state.token_requests.lock().unwrap().len(), 2 * number + 2);
+    }
+    let pem = include_str!("../../src/oauth/signing_key/tests/ed25519.pem");
+    let client = ClientCredentials::with_private_key("machine-2", pem).unwrap();
+    let (_folder, _path, credentials) = credential_file();
+    let error = login_client(&server.config(), &credentials, client).await.unwrap_err();
+    assert!(
+        haft_core::text::ErrorChain(&error).to_string().contains("accepts only other clients"),
+        "{error}"
+    );
+    assert!(server.state.token_requests.lock().unwrap().is_empty());
+}
+
+/// An issuer without metadata at its own URLs is no authorization server.
+#[tokio::test(flavor = "multi_thread")]
+async fn issuer_without_metadata_gets_nothing() {
+    let other = WebServer::start("modern").await;
+    for issuer in [other.url.replace("/mcp", ""), "http://127.0.0.1:1".to_owned(), String::new()] {
+        let faults = Faults { document_issuer: Some(issuer.clone()), ..Faults::default() };
+        let server = ProtectedServer::start(faults).await;
+        let (_folder, path, credentials) = credential_file();
+        let mut options = LoginOptions::default();
+        (options.client_id, options.client_secret) = (Some("a".to_owned()), Some("s3cret".to_owned()));
+        options.issuer = Some(issuer.clone()).filter(|issuer| !issuer.is_empty());
+        let failed = login(&server.config(), &credentials, options, |_| panic!("no URL is opened")).await;
+        assert!(matches!(failed, Err(LoginError::Authorization(_))), "{issuer}: {failed:?}");
+        let client = ClientCredentials::with_secret("a", "s3cret");
+        assert!(login_client(&server.config(), &credentials, client).await.is_err(), "{issuer}");
+        assert!(!path.exists() && server.state.token_requests.lock().unwrap().is_empty(), "{issuer}");
+    }
+}
+
+/// Stores a login at `issuer` with an expired token for `server`.
+fn store_expired_login(path: &std::path::Path, server: &ProtectedServer, issuer: Option<&str>) {
+    let entry = json!({
+        "client_id": "client-1", "client_secret": REGISTERED_SECRET, "granted_scopes": ["tools"],
+        "token_response": {
+            "access_token": "old", "token_type": "bearer", "expires_in": "60.5", "scope": ["tools"],
+            "refresh_token": "stored-refresh",
+        },
+        "token_received_at": 1, "issuer": issuer,
+    });
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, json!({"version": 1, "servers": {server.config().url: entry}}).to_string()).unwrap();
+}
+
+/// A stored refresh token and a stored secret go to the issuer that they are from, whatever the
+/// server names.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_refresh_token_goes_to_its_issuer() {
+    let issuer = AuthorizationServer::start().await;
+    *issuer.state.has_client_secrets.lock().unwrap() = true;
+    let name = Some(issuer.issuer.clone());
+    for (faults, stored_issuer, is_refreshed) in [
+        (Faults { document_issuer: name.clone(), ..Faults::default() }, Some(&*issuer.issuer), true),
+        (Faults { has_no_metadata: true, ..Faults::default() }, Some(&*issuer.issuer), true),
+        (Faults::default(), Some(&*issuer.issuer), false),
+        (Faults { has_no_metadata: true, ..Faults::default() }, None, false),
+        (Faults::default(), None, false),
+        (Faults { document_issuer: name, ..Faults::default() }, Some("http://127.0.0.1:1"), false),
+    ] {
+        issuer.state.token_requests.lock().unwrap().clear();
+        let server = ProtectedServer::start(faults).await;
+        let (_folder, path, credentials) = credential_file();
+        store_expired_login(&path, &server, stored_issuer);
+        let config = server.config().with_credentials(credentials.clone());
+        let error = McpSource::connect("protected", config).await.unwrap_err().reason;
+        assert!(server.state.token_requests.lock().unwrap().is_empty(), "{error}");
+        let refreshed = issuer.state.token_requests.lock().unwrap().first().cloned();
+        let token = refreshed.map(|form| form["refresh_token"].clone());
+        assert_eq!(token.as_deref(), is_refreshed.then_some("stored-refresh"), "{error}");
+        assert!(stored_issuer.is_some() || error.contains("log in again"), "{error}");
+    }
+}
+
+/// A login at another authorization server keeps no secret of the earlier one, and its refresh token
+/// is not sent to the earlier one.
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_of_two_issuers_are_kept_apart() {
+    let server = ProtectedServer::start(Faults::default()).await;
+    let (_folder, path, credentials) = credential_file();
+    store_expired_login(&path, &server, Some("https://auth.example.org"));
+    server.login(&credentials).await.unwrap();
+    let read = || -> Value { serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap() };
+    assert_eq!(read()["servers"][server.config().url].get("client_secret"), None);
+    let (_source, list) = tools_of(&server, &credentials).await;
+    store_expired_login(&path, &server, Some("https://auth.example.org"));
+    let Err(ToolError::Failed { source: Some(error), .. }) =
+        list.get("token").unwrap().call(json!({}), &ToolContext::default()).await
+    else {
+        panic!("a failure")
+    };
+    assert!(error.is::<LoginRequired>(), "{error}");
+    assert_eq!(server.state.token_requests.lock().unwrap().len(), 1, "only that of the login");
+}
+
+/// Token and registration responses are read in the forms that servers send.
+#[tokio::test(flavor = "multi_thread")]
+async fn lenient_responses_are_read() {
+    for (token_members, client_members) in [
+        (json!({"expires_in": "3600", "scope": ["tools"]}), json!({"client_secret_expires_at": "0"})),
+        (json!({"expires_in": 3599.5, "token_type": "BEARER"}), json!({"client_id_issued_at": null})),
+        (json!({"expires_in": "soon", "token_type": null, "scope": null}), json!({"client_secret": null})),
+        (json!({"expires_in": [], "scope": {}}), json!({"redirect_uris": null, "client_name": 1})),
+    ] {
+        let faults = Faults {
+            token_members: Some(token_members.clone()),
+            client_members: Some(client_members),
+            ..Faults::default()
+        };
+        let server = ProtectedServer::start(faults).await;
+        let (_folder, _path, credentials) = credential_file();
+        server.login(&credentials).await.unwrap();
+        "revoked".clone_into(&mut server.state.access_token.lock().unwrap());
+        assert_eq!(token_of(&server, &credentials).await, "access-2", "{token_members}");
+    }
+}
+
+/// An error with status 200 is an error. A rejected refresh token requires a login.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_with_status_200_is_reported() {
+    for (response, expected) in [
+        (json!({"error": "invalid_grant"}), "requires authorization"),
+        (json!({"error": "slow_down", "error_description": "wait"}), "slow_down: wait"),
+        (json!({"token": "s3cret"}), "\"access_token\" of the token response is missing"),
+    ] {
+        let faults = Faults { refresh_response: Some(response), ..Faults::default() };
+        let server = ProtectedServer::start(faults).await;
+        let (_folder, _path, credentials) = credential_file();
+        server.login(&credentials).await.unwrap();
+        "revoked".clone_into(&mut server.state.access_token.lock().unwrap());
+        let config = server.config().with_credentials(credentials.clone());
+        let error = McpSource::connect("protected", config).await.unwrap_err().reason;
+        assert!(error.contains(expected) && !error.contains("s3cret"), "{error}");
+    }
+}
+
+/// The challenge is found in all forms of RFC 9110.
+#[tokio::test(flavor = "multi_thread")]
+async fn challenge_is_read_in_all_forms() {
+    let challenges: [&[&str]; 4] = [
+        &["Bearer resource_metadata = \"METADATA\" , scope = \"challenged\""],
+        &["Basic realm=\"scope=x\", bearer scope=challenged, resource_metadata=METADATA"],
+        &[
+            "Negotiate",
+            "Basic realm=\"Bearer\"",
+            "Bearer scope=\"challenged\", Resource_Metadata=\"METADATA\"",
+        ],
+        &["Bearer realm=\"a \\\"scope=x\\\"\", scope=\"chal\\lenged\""],
+    ];
+    for challenge in challenges {
+        let server = ProtectedServer::start(Faults { challenge: Some(challenge), ..Faults::default() }).await;
+        let (_folder, _path, credentials) = credential_file();
+        server.login(&credentials).await.unwrap();
+        assert_eq!(*server.state.scopes.lock().unwrap(), "challenged", "{challenge:?}");
     }
 }

@@ -15,7 +15,7 @@ use super::{
     TokenError, UnverifiedToken,
     signature::{Jwk, PublicKey},
 };
-use crate::oauth::OAuthHttp;
+use crate::oauth::{OAuthHttp, fetch_metadata};
 
 /// The age after which keys are fetched again.
 const REFRESH_AGE: Duration = Duration::from_secs(10 * 60);
@@ -149,7 +149,6 @@ impl KeyCache {
 /// The metadata of an authorization server (RFC 8414, section 2).
 #[derive(Deserialize)]
 struct Metadata {
-    issuer: String,
     jwks_uri: String,
 }
 
@@ -160,57 +159,10 @@ struct KeySet {
 
 async fn fetch_keys(issuer: &str) -> Result<Vec<PublicKey>, String> {
     let http = OAuthHttp::new(issuer).await?;
-    let mut faults = Vec::new();
-    for url in metadata_urls(issuer)? {
-        match fetch_metadata(&http, &url, issuer).await {
-            Ok(jwks_uri) => {
-                let text = http.get(&jwks_uri).await.map_err(|error| format!("{jwks_uri}: {error}"))?;
-                return parse_keys(&text).map_err(|error| format!("{jwks_uri}: {error}"));
-            }
-            Err(error) => faults.push(format!("{url}: {error}")),
-        }
-    }
-    Err(faults.join("; "))
-}
-
-/// Returns the URL of the keys in the metadata at `url`.
-async fn fetch_metadata(http: &OAuthHttp, url: &Url, issuer: &str) -> Result<Url, String> {
-    let text = http.get(url).await?;
-    let metadata: Metadata =
-        serde_json::from_slice(&text).map_err(|_| "no metadata of an authorization server".to_owned())?;
-    if metadata.issuer != issuer {
-        return Err(format!("the metadata is of the issuer {:?}", metadata.issuer));
-    }
-    let jwks_uri = Url::parse(&metadata.jwks_uri).map_err(|error| format!("invalid `jwks_uri`: {error}"))?;
-    let is_permitted = match jwks_uri.scheme() {
-        "https" => true,
-        "http" => url.scheme() == "http",
-        _ => false,
-    };
-    if !is_permitted {
-        return Err("`jwks_uri` is no https URL".to_owned());
-    }
-    Ok(jwks_uri)
-}
-
-/// Returns the URLs of the metadata of `issuer` (RFC 8414, section 3; OpenID Connect Discovery 1.0,
-/// section 4), in the order of the MCP specification.
-fn metadata_urls(issuer: &str) -> Result<Vec<Url>, String> {
-    let base = Url::parse(issuer).map_err(|error| format!("invalid issuer: {error}"))?;
-    let path = base.path().trim_end_matches('/').to_owned();
-    let mut paths = vec![
-        format!("/.well-known/oauth-authorization-server{path}"),
-        format!("/.well-known/openid-configuration{path}"),
-    ];
-    if !path.is_empty() {
-        paths.push(format!("{path}/.well-known/openid-configuration"));
-    }
-    let url = |path: String| {
-        let mut url = base.clone();
-        url.set_path(&path);
-        url
-    };
-    Ok(paths.into_iter().map(url).collect())
+    let Metadata { jwks_uri } = fetch_metadata(&http, issuer).await?;
+    let url = Url::parse(&jwks_uri).map_err(|error| format!("invalid `jwks_uri`: {error}"))?;
+    let text = http.get(&url).await.map_err(|error| format!("{url}: {error}"))?;
+    parse_keys(&text).map_err(|error| format!("{url}: {error}"))
 }
 
 /// Parses a key set. Keys of unknown types are skipped (RFC 7517, section 5).

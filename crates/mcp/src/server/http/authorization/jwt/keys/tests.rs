@@ -7,7 +7,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{super::TokenError, KeyCache, MAX_AGE, MAX_KEYS, REFRESH_PAUSE, metadata_urls, parse_keys};
+use super::{super::TokenError, KeyCache, MAX_AGE, MAX_KEYS, REFRESH_PAUSE, parse_keys};
 
 fn key_set(id: &str) -> String {
     json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": id, "x": "AAAA"}]}).to_string()
@@ -59,30 +59,6 @@ async fn known_keys_are_used_while_the_issuer_is_away() {
     assert!(cache.find(Some("1")).await.is_ok());
     set_age(MAX_AGE);
     assert!(matches!(cache.find(Some("1")).await, Err(TokenError::Unavailable(_))));
-}
-
-fn urls(issuer: &str) -> Vec<String> {
-    metadata_urls(issuer).unwrap().iter().map(ToString::to_string).collect()
-}
-
-/// The paths of the specification, *Authorization Server Metadata Discovery*.
-#[test]
-fn metadata_is_requested_at_the_well_known_urls() {
-    assert_eq!(
-        urls("https://auth.example.org"),
-        [
-            "https://auth.example.org/.well-known/oauth-authorization-server",
-            "https://auth.example.org/.well-known/openid-configuration",
-        ]
-    );
-    assert_eq!(
-        urls("https://auth.example.org/tenant1"),
-        [
-            "https://auth.example.org/.well-known/oauth-authorization-server/tenant1",
-            "https://auth.example.org/.well-known/openid-configuration/tenant1",
-            "https://auth.example.org/tenant1/.well-known/openid-configuration",
-        ]
-    );
 }
 
 #[test]
