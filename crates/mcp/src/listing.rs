@@ -357,7 +357,7 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<ParsedTool<'_>, String> {
         None | Some(Value::Null) => {}
         Some(schema) => {
             // The schema of a result is a promise of the server. Without it, the tool is usable.
-            let defects = match tolerant_schema::compile(schema.clone(), Schema::new) {
+            let defects = match tolerant_schema::compile(with_visible_notes(schema.clone()), Schema::new) {
                 Ok((schema, defects)) => {
                     definition = definition.with_output_schema(schema);
                     defects
@@ -375,8 +375,7 @@ pub(crate) fn parse_definition(tool: &Value) -> Result<ParsedTool<'_>, String> {
     Ok(ParsedTool { original_name, definition, unchecked })
 }
 
-/// Removes hidden characters from the titles and descriptions in `schema`. Models read these texts,
-/// and they do not affect the validation.
+/// Removes hidden characters from the texts and names in `schema`, which models read.
 fn with_visible_notes(mut schema: Value) -> Value {
     hidden_chars::remove_from_schema(&mut schema);
     schema

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 pub use content_coding::compression;
 pub use encoding::{DecodeError, decode_utf8, without_byte_order_mark};
 pub use error_chain::ErrorChain;
-pub use hidden_chars::{is_hidden, without_hidden_chars};
+pub use hidden_chars::{escape_hidden_in_json, is_hidden, without_hidden_chars};
 pub use json_strings::{JsonStringTracker, StringDecoder};
 pub use panic_text::panic_text;
 pub use secrets::without_secrets;

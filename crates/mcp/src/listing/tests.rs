@@ -114,8 +114,8 @@ fn annotations_are_kept_and_not_trusted() {
     assert_eq!(definition.policy(), &haft_core::tool::ToolPolicy::default());
 }
 
-/// Hidden characters are removed from all texts of a definition that a model reads, and not from
-/// the values of its schema.
+/// Hidden characters are removed from all texts of a definition that a model reads, also from the
+/// values and names in its schemas.
 #[test]
 fn hidden_characters_are_removed() {
     let tags = "\u{e0068}\u{e0069}";
@@ -125,14 +125,19 @@ fn hidden_characters_are_removed() {
             "x": {"type": "integer", "description": "A\u{200b} number."},
             "mode": {"enum": ["a\u{200b}"], "description": "\u{1b}[31mred"},
             "description": {"type": "string"},
+            "default": {"type": "string", "description": "A\u{2060} default."},
         }},
+        "outputSchema": {"properties": {"sum\u{2060}": {"title": "A\u{3164} sum."}}},
     });
     let definition = parse_definition(&tool).unwrap().definition;
     assert_eq!((definition.description(), definition.title()), ("Adds.", Some("Add")));
     let schema = definition.input_schema().as_value();
     assert_eq!(schema["properties"]["x"]["description"], "A number.");
-    assert_eq!(schema["properties"]["mode"], json!({"enum": ["a\u{200b}"], "description": "[31mred"}));
+    assert_eq!(schema["properties"]["mode"], json!({"enum": ["a"], "description": "[31mred"}));
     assert_eq!(schema["properties"]["description"], json!({"type": "string"}));
+    assert_eq!(schema["properties"]["default"]["description"], "A default.");
+    let output = definition.output_schema().unwrap().as_value();
+    assert_eq!(*output, json!({"properties": {"sum": {"title": "A sum."}}}));
 }
 
 #[test]

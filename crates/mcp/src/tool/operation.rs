@@ -1,6 +1,12 @@
 //! The MCP request of a tool: a call, or access to the resources and prompts of the server.
 
-use haft_core::{ToolError, ToolOutput, call::ToolResponse, text::is_hidden};
+use std::borrow::Cow;
+
+use haft_core::{
+    ToolError, ToolOutput,
+    call::ToolResponse,
+    text::{is_hidden, without_hidden_chars},
+};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, ErrorData, GetPromptRequest,
     GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
@@ -139,12 +145,18 @@ fn convert_list(result: &Value, key: &str, fields: &[&str]) -> ToolResponse {
     let omitted = entries.len() - listed.len();
     let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
     let mut page = Map::from_iter([(key.to_owned(), Value::from(listed))]);
-    if let Some(cursor @ Value::String(_)) = result.get("nextCursor") {
-        page.insert("nextCursor".to_owned(), cursor.clone());
+    let cursor = result.get("nextCursor").and_then(Value::as_str);
+    // A model cannot repeat hidden characters, and another cursor is another page.
+    let is_hidden_cursor = cursor.is_some_and(has_hidden_chars);
+    if let Some(cursor) = cursor.filter(|_| !is_hidden_cursor) {
+        page.insert("nextCursor".to_owned(), cursor.into());
     }
     let mut output = ToolOutput::structured(Value::Object(page));
     if let Some(fault) = result.get(UNREADABLE).and_then(Value::as_str) {
         output.warnings.push(format!("the list may be incomplete: {fault}"));
+    }
+    if is_hidden_cursor {
+        output.warnings.push("there are more entries, but their cursor has hidden characters".to_owned());
     }
     if omitted > 0 {
         let field = fields.first().copied().unwrap_or_default();
@@ -158,7 +170,7 @@ fn convert_list(result: &Value, key: &str, fields: &[&str]) -> ToolResponse {
 /// Returns the identity of `entry` and its `fields`, without hidden characters. Returns `None` if
 /// its identity is missing, or has hidden characters: a person could not compare it.
 fn convert_entry(entry: &Value, fields: &[&str]) -> Option<(String, Value)> {
-    let id = entry.get(fields.first()?)?.as_str().filter(|id| !id.chars().any(is_hidden))?;
+    let id = entry.get(fields.first()?)?.as_str().filter(|id| !has_hidden_chars(id))?;
     let field = |field: &&str| {
         let value = entry.get(field).filter(|value| !value.is_null())?;
         let mut value = value.clone();
@@ -166,6 +178,10 @@ fn convert_entry(entry: &Value, fields: &[&str]) -> Option<(String, Value)> {
         Some(((*field).to_owned(), value))
     };
     Some((id.to_owned(), fields.iter().filter_map(field).collect()))
+}
+
+fn has_hidden_chars(text: &str) -> bool {
+    text.contains(is_hidden) || matches!(without_hidden_chars(text), Cow::Owned(_))
 }
 
 /// Converts the result of `resources/read`.

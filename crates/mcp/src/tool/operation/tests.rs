@@ -55,6 +55,22 @@ fn page_of_resources_is_sorted_and_visible() {
     );
 }
 
+/// A model cannot repeat a cursor with hidden characters, so it gets a warning instead.
+#[test]
+fn cursor_with_hidden_characters_is_omitted() {
+    for cursor in ["2\u{202e}", "\u{e0041}", "a\u{fe01}\u{fe02}"] {
+        check(
+            Operation::ListResources,
+            json!({"resources": [], "nextCursor": cursor}),
+            &expect![[r#"
+                {
+                  "resources": []
+                }
+                Warning: there are more entries, but their cursor has hidden characters"#]],
+        );
+    }
+}
+
 #[test]
 fn templates_and_prompts_are_listed() {
     let template = json!({"uriTemplate": "file:///{path}", "name": "files"});
