@@ -175,7 +175,7 @@ pub(crate) struct ToolServer<H> {
     sends_changes: AtomicBool,
     /// The calls in progress of each HTTP client. `None` over standard input and output.
     #[cfg(feature = "http-server")]
-    slots: Option<http::CallSlots>,
+    slots: Option<http::ClientSlots>,
 }
 
 /// The parameters of a call.
@@ -219,7 +219,7 @@ impl<H: ServerHandler> ToolServer<H> {
 
     /// Limits the calls in progress of each HTTP client.
     #[cfg(feature = "http-server")]
-    pub(crate) fn with_call_slots(mut self, slots: http::CallSlots) -> Self {
+    pub(crate) fn with_call_slots(mut self, slots: http::ClientSlots) -> Self {
         self.slots = Some(slots);
         self
     }

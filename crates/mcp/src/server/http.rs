@@ -12,16 +12,18 @@ mod message;
 mod rate_limit;
 mod response;
 mod sessions;
+mod write_deadline;
 
 use std::{
     convert::Infallible,
     fmt::{self, Display},
+    net::IpAddr,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use ::http::{Method, Request, Response, StatusCode, header, request::Parts};
+use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use haft_core::tool::Principal;
@@ -39,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 pub use self::client::ClientAddress;
-pub(crate) use self::client::{CallSlots, acquire_slot};
+pub(crate) use self::client::{ClientSlots, acquire_slot};
 pub use self::config::HttpServiceConfig;
 use self::config::RejectionHook;
 pub use self::listener::serve_http;
@@ -62,6 +64,9 @@ use crate::{
 
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
+
+/// The headers that a request must not repeat.
+const SINGULAR_HEADERS: [HeaderName; 3] = [header::HOST, header::ORIGIN, header::AUTHORIZATION];
 
 /// A `tower` service that serves a toolset over streamable HTTP, in revision 2026-07-28 and in
 /// revisions up to 2025-11-25 with sessions.
@@ -107,6 +112,7 @@ struct Shared<H> {
     max_body_bytes: usize,
     body_timeout: Duration,
     max_connections: usize,
+    max_connections_per_address: usize,
     rejection_hook: Option<RejectionHook>,
     stop: CancellationToken,
 }
@@ -127,7 +133,7 @@ impl<H: ServerHandler> McpService<H> {
             .enforce_origin_validation()
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
-        let calls = CallSlots::new(config.max_concurrent_calls);
+        let calls = ClientSlots::new(config.max_concurrent_calls);
         let tools = ToolServer::new(server.clone(), CancellationToken::new()).with_call_slots(calls);
         let inner =
             StreamableHttpService::new(move || Ok(tools.clone()), Arc::clone(&sessions), server_config);
@@ -141,6 +147,7 @@ impl<H: ServerHandler> McpService<H> {
             max_body_bytes: config.max_body_bytes,
             body_timeout: config.body_timeout,
             max_connections: config.max_connections,
+            max_connections_per_address: config.max_connections_per_address,
             rejection_hook: config.rejection_hook,
             stop,
         };
@@ -161,6 +168,20 @@ impl<H> McpService<H> {
 
     fn max_connections(&self) -> usize {
         self.shared.max_connections
+    }
+
+    fn max_connections_per_address(&self) -> usize {
+        self.shared.max_connections_per_address
+    }
+
+    /// Returns the response with status 404 to a request of `address` for another path, or with
+    /// status 429 after too many requests.
+    fn not_found(&self, address: ClientAddress, text: &'static str) -> Response<ResponseBody> {
+        let counted = self.shared.count(&ClientKey::new(None, Some(address)));
+        let response =
+            counted.map_or_else(|limited| *limited, |()| text_response(StatusCode::NOT_FOUND, text));
+        self.shared.report(&response, Some(address.0), None);
+        response
     }
 }
 
@@ -198,14 +219,7 @@ where
             let mut principal = None;
             let response = shared.respond(request, &mut principal).await.unwrap_or_else(|rejected| *rejected);
             let response = with_content_type(response);
-            if let (Some(hook), 401 | 403 | 429) = (&shared.rejection_hook, response.status().as_u16()) {
-                let principal = principal.map(|principal| principal.id);
-                hook(&authorization::RejectedRequest {
-                    status: response.status().as_u16(),
-                    address,
-                    principal,
-                });
-            }
+            shared.report(&response, address, principal);
             Ok(response)
         })
     }
@@ -213,6 +227,29 @@ where
 
 /// A response, or the response that rejects the request.
 type Handled<T> = Result<T, Box<Response<ResponseBody>>>;
+
+impl<H> Shared<H> {
+    /// Counts a request of `client`.
+    fn count(&self, client: &ClientKey) -> Handled<()> {
+        let Some(limit) = &self.requests else { return Ok(()) };
+        limit.count(client).map_err(|after| {
+            Box::new(retry_response(StatusCode::TOO_MANY_REQUESTS, "too many requests\n", after))
+        })
+    }
+
+    /// Passes a request to the hook of the configuration if `response` rejects it.
+    fn report(
+        &self,
+        response: &Response<ResponseBody>,
+        address: Option<IpAddr>,
+        principal: Option<Principal>,
+    ) {
+        if let (Some(hook), status @ (401 | 403 | 429)) = (&self.rejection_hook, response.status().as_u16()) {
+            let principal = principal.map(|principal| principal.id);
+            hook(&authorization::RejectedRequest { status, address, principal });
+        }
+    }
+}
 
 impl<H: ServerHandler> Shared<H> {
     /// Responds to `request`, and sets `caller` to the principal of its token.
@@ -226,6 +263,7 @@ impl<H: ServerHandler> Shared<H> {
         }
         let metadata = self.access.resource().filter(|it| it.is_metadata_path(request.uri().path()));
         if let Some(resource) = metadata {
+            self.count(&ClientKey::new(None, request.extensions().get::<ClientAddress>().copied()))?;
             return Ok(respond_with_metadata(request.method(), &resource.metadata()));
         }
         self.admit(&mut request, caller).await?;
@@ -262,11 +300,8 @@ impl<H: ServerHandler> Shared<H> {
         let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
         *caller = principal.cloned();
         let client = ClientKey::new(principal, address);
-        if let Some(limit) = &self.requests {
-            limit.count(&client).map_err(|after| {
-                Box::new(retry_response(StatusCode::TOO_MANY_REQUESTS, "too many requests\n", after))
-            })?;
-        }
+        self.count(&client)?;
+        check_singular_headers(request)?;
         let principal = authenticated.map_err(|rejection| Box::new(rejection.into()))?;
         let is_allowed = principal.is_none() || self.sessions.may_use(request.headers(), &client);
         let extensions = request.extensions_mut();
@@ -373,6 +408,20 @@ fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
             Err(Box::new(json_response(StatusCode::BAD_REQUEST, &error)))
         }
         None => Ok(message.id),
+    }
+}
+
+/// Rejects a request whose headers contradict one another: a proxy in front of the server may have
+/// checked another line than the server does (RFC 9112, section 3.2).
+fn check_singular_headers<B>(request: &Request<B>) -> Handled<()> {
+    let headers = request.headers();
+    let is_repeated = SINGULAR_HEADERS.iter().any(|name| headers.get_all(name).iter().nth(1).is_some());
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let is_other = host.zip(authority).is_some_and(|(host, authority)| !host.eq_ignore_ascii_case(authority));
+    match is_repeated || is_other {
+        true => Err(Box::new(text_response(StatusCode::BAD_REQUEST, "the headers are ambiguous\n"))),
+        false => Ok(()),
     }
 }
 

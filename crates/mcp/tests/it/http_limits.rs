@@ -6,13 +6,16 @@ use std::{
     time::Duration,
 };
 
-use haft_core::{Toolset, tool::Principal};
-use haft_mcp::{HttpServiceConfig, authorization::RejectedRequest};
-use serde_json::{Value, json};
+use haft_core::{Toolset, tool::Principal, tool_fn};
+use haft_mcp::{
+    HttpServiceConfig,
+    authorization::{ProtectedResource, RejectedRequest},
+};
+use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::{Instant, timeout},
+    net::{TcpSocket, TcpStream},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::http_serving::{Probe, Served, probe_tools, serve};
@@ -203,8 +206,8 @@ async fn slow_body_is_rejected() {
 #[tokio::test(start_paused = true)]
 async fn slow_headers_close_the_connection() {
     let server = serve(Toolset::new(), HttpServiceConfig::default()).await;
-    let request = format!("GET /other HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
-    for (text, expected) in [("POST /mcp HTTP/1.1\r\nHost: loc", ""), ("", ""), (&request, "404")] {
+    let request = format!("PUT /mcp HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    for (text, expected) in [("POST /mcp HTTP/1.1\r\nHost: loc", ""), ("", ""), (&request, "405")] {
         let started = Instant::now();
         let response = send(&server, text).await;
         assert!(response.is_empty() || status(&response) == expected, "{response}");
@@ -224,4 +227,99 @@ async fn connections_are_limited() {
     drop(first);
     let served = timeout(Duration::from_secs(5), server.post(&head, &initialize().to_string())).await;
     assert_eq!(status(&served.unwrap()), "200");
+}
+
+/// One address cannot use all connections. The others are served, and the end of a connection permits
+/// another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_an_address_are_limited() {
+    let limited = config(|config| (config.max_connections, config.max_connections_per_address) = (4, 2));
+    let server = serve(Toolset::new(), limited).await;
+    let connect = async |from: &str| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        socket.connect(server.address).await.unwrap()
+    };
+    let mut slow = vec![connect("127.0.0.2").await, connect("127.0.0.2").await];
+    for _ in 0..20 {
+        let mut closed = connect("127.0.0.2").await;
+        let read = timeout(Duration::from_secs(5), closed.read(&mut [0])).await.unwrap();
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+    let head = format!("Host: {}\r\n", server.address);
+    assert_eq!(status(&server.post(&head, &initialize().to_string()).await), "200");
+    slow.pop();
+    let request = format!("PUT /mcp HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    let served = async {
+        loop {
+            let mut stream = connect("127.0.0.2").await;
+            // The server may not have seen the end of the earlier connection.
+            if stream.write_all(request.as_bytes()).await.is_ok()
+                && stream.read(&mut [0; 16]).await.is_ok_and(|length| length > 0)
+            {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(5), served).await.unwrap();
+}
+
+/// A rejected request closes its connection, and counts on every path.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_request_closes_its_connection() {
+    let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+    let config = HttpServiceConfig::default()
+        .with_bearer_token("token-a", ann)
+        .with_max_requests_per_minute(NonZeroU32::new(4).unwrap());
+    let server = serve(Toolset::new(), config).await;
+    for (line, expected) in [
+        ("GET /mcp", "401"),
+        ("POST /mcp/", "401"),
+        ("GET /", "404"),
+        ("GET /x/mcp", "404"),
+        ("GET /y", "429"),
+    ] {
+        let request = format!("{line} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\n\r\n", server.address);
+        let response = timeout(Duration::from_secs(5), send(&server, &request)).await.unwrap();
+        assert_eq!(status(&response), expected, "{line}: {response}");
+    }
+}
+
+/// The metadata of a protected resource counts as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_metadata_are_limited() {
+    let resource = ProtectedResource::new("http://localhost/mcp").unwrap();
+    let resource = resource.with_issuer("http://127.0.0.1:1").unwrap();
+    let config = HttpServiceConfig::default()
+        .with_protected_resource(resource)
+        .with_max_requests_per_minute(NonZeroU32::new(2).unwrap());
+    let server = serve(Toolset::new(), config).await;
+    for expected in ["200", "200", "429"] {
+        let line = "GET /.well-known/oauth-protected-resource/mcp";
+        assert_eq!(status(&server.request(line, "Host: localhost\r\n", "").await), expected);
+    }
+}
+
+/// A client that does not read its response does not keep the connection.
+#[tokio::test(start_paused = true)]
+async fn unread_response_closes_the_connection() {
+    const DESCRIPTION_BYTES: usize = 1 << 20;
+    let tools = (0..32).fold(Toolset::new(), |tools, number| {
+        let name = format!("tool{number}");
+        let description = "x".repeat(DESCRIPTION_BYTES);
+        tools.with_tool(tool_fn(&name, &description, |_: Map<String, Value>| async { 1 }))
+    });
+    let server = serve(tools, HttpServiceConfig::default()).await;
+    let head = open_session(&server, &format!("Host: {}\r\n", server.address)).await;
+    let types = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n";
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    let request = format!("POST /mcp HTTP/1.1\r\n{head}{types}Content-Length: {}\r\n\r\n{body}", body.len());
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    // The first bytes prove that the response has begun.
+    stream.read_exact(&mut [0; 16]).await.unwrap();
+    sleep(Duration::from_secs(40)).await;
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert!(rest.len() < 32 * DESCRIPTION_BYTES, "the whole response was sent: {}", rest.len());
 }

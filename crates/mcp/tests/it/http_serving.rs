@@ -184,6 +184,35 @@ async fn host_origin_and_length_are_checked() {
     assert_eq!(status(&host, &format!("{ping}{}", " ".repeat(1000))).await, "413");
 }
 
+/// A request with ambiguous headers is rejected: a proxy may have checked another line.
+#[tokio::test(flavor = "multi_thread")]
+async fn ambiguous_headers_are_rejected() {
+    let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
+    let server = serve(Toolset::new(), HttpServiceConfig::default().with_bearer_token("token-a", ann)).await;
+    let token = "Authorization: Bearer token-a\r\n";
+    let host = format!("Host: {}\r\n", server.address);
+    let origin = "Origin: http://localhost:1\r\n";
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    for (headers, is_rejected) in [
+        (format!("{host}{token}{origin}"), false),
+        (format!("{host}Host: evil.example\r\n{token}"), true),
+        (format!("Host: evil.example\r\n{host}{token}"), true),
+        (format!("{host}host: {}\r\n{token}", server.address), true),
+        (format!("{host}{token}{origin}Origin: http://evil.example\r\n"), true),
+        (format!("{host}{token}Authorization: Bearer other\r\n"), true),
+    ] {
+        let response = server.post(&headers, body).await;
+        assert_eq!(response.contains("the headers are ambiguous"), is_rejected, "{headers}: {response}");
+    }
+    let headers = format!("{host}{token}");
+    for (target, is_rejected) in
+        [(format!("http://{}/mcp", server.address), false), ("http://evil.example/mcp".to_owned(), true)]
+    {
+        let response = server.request(&format!("POST {target}"), &headers, body).await;
+        assert_eq!(response.contains("the headers are ambiguous"), is_rejected, "{target}: {response}");
+    }
+}
+
 /// Without a permitted token, a request is rejected. The principal of the token makes the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn bearer_token_is_required() {

@@ -61,38 +61,38 @@ impl ClientKey {
     }
 }
 
-/// The calls in progress of each client, with a maximum number per client.
+/// The calls in progress, or the open connections, of each client, with a maximum number per client.
 #[derive(Clone, Debug)]
-pub(crate) struct CallSlots {
+pub(crate) struct ClientSlots {
     max: usize,
     in_use: Arc<Mutex<HashMap<ClientKey, usize>>>,
 }
 
-/// A slot of a call. Dropping it frees the slot.
+/// A slot of a call or of a connection. Dropping it frees the slot.
 #[derive(Debug)]
-pub(crate) struct CallSlot {
-    slots: CallSlots,
+pub(crate) struct ClientSlot {
+    slots: ClientSlots,
     client: ClientKey,
 }
 
-impl CallSlots {
+impl ClientSlots {
     pub(super) fn new(max: usize) -> Self {
         Self { max, in_use: Arc::default() }
     }
 
-    /// Returns a slot for a call of `client`, or `None` if all of them are in use.
-    fn acquire(&self, client: ClientKey) -> Option<CallSlot> {
+    /// Returns a slot of `client`, or `None` if all of them are in use.
+    pub(super) fn acquire(&self, client: ClientKey) -> Option<ClientSlot> {
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let count = in_use.get(&client).copied().unwrap_or_default();
         if count >= self.max {
             return None;
         }
         in_use.insert(client.clone(), count + 1);
-        Some(CallSlot { slots: self.clone(), client })
+        Some(ClientSlot { slots: self.clone(), client })
     }
 }
 
-impl Drop for CallSlot {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut in_use = self.slots.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         match in_use.get_mut(&self.client) {
@@ -109,9 +109,9 @@ impl Drop for CallSlot {
 ///
 /// Returns a JSON-RPC error if the client has too many calls in progress.
 pub(crate) fn acquire_slot(
-    slots: Option<&CallSlots>,
+    slots: Option<&ClientSlots>,
     cx: &RequestContext<RoleServer>,
-) -> Result<Option<CallSlot>, ErrorData> {
+) -> Result<Option<ClientSlot>, ErrorData> {
     let Some(slots) = slots else { return Ok(None) };
     let parts = cx.extensions.get::<::http::request::Parts>();
     let client = parts.and_then(|parts| parts.extensions.get::<ClientKey>().cloned());

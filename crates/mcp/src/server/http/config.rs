@@ -14,6 +14,8 @@ const MAX_SESSIONS: usize = 1024;
 const MAX_SESSIONS_PER_CLIENT: usize = 256;
 /// The default maximum number of open connections of [`serve_http`](crate::serve_http).
 const MAX_CONNECTIONS: usize = 1024;
+/// The default maximum number of open connections of an address.
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 256;
 /// The default maximum number of calls in progress of a client.
 const MAX_CONCURRENT_CALLS: usize = 1024;
 
@@ -36,6 +38,8 @@ const MAX_CONCURRENT_CALLS: usize = 1024;
 /// | time for a body, [`body_timeout`](Self::body_timeout) | 30 s | status 408 |
 /// | time for headers, also on an idle connection ¹ | 30 s | closed connection |
 /// | open connections, [`max_connections`](Self::max_connections) ¹ | 1,024 | clients wait |
+/// | open connections of an address, [`max_connections_per_address`] ¹ | 256 | closed connection |
+/// | time without progress of a response ¹ | 30 s | closed connection |
 /// | requests of a client, [`max_requests_per_minute`] | none | status 429 |
 /// | calls in progress of a client, [`max_concurrent_calls`] | 1,024 | JSON-RPC error −32000 |
 /// | sessions, [`max_sessions`](Self::max_sessions) | 1,024 | status 503 |
@@ -45,6 +49,7 @@ const MAX_CONCURRENT_CALLS: usize = 1024;
 ///
 /// ¹ of [`serve_http`](crate::serve_http)
 ///
+/// [`max_connections_per_address`]: Self::max_connections_per_address
 /// [`max_requests_per_minute`]: Self::max_requests_per_minute
 /// [`max_concurrent_calls`]: Self::max_concurrent_calls
 /// [`max_sessions_per_client`]: Self::max_sessions_per_client
@@ -88,10 +93,16 @@ pub struct HttpServiceConfig {
     /// The maximum number of open connections of [`serve_http`](crate::serve_http), at least 1.
     /// Further clients wait until a connection is closed. Default: 1,024.
     pub max_connections: usize,
+    /// The maximum number of open connections of an address with [`serve_http`](crate::serve_http),
+    /// at least 1. Further connections are closed at once, so that one client cannot use the
+    /// connections of the others. IPv6 addresses are grouped by /64 prefix. Behind a reverse proxy,
+    /// all connections have its address: set it to `max_connections`. Default: 256.
+    pub max_connections_per_address: usize,
     /// The sustained rate of requests of a client per minute, and the maximum burst (GCRA): after a
     /// burst of `n` requests, one more is permitted every `60 / n` seconds. Further requests are
     /// rejected with status 429. Requests without a valid token count for the address of their
-    /// client. The 16,384 latest clients are counted. Default: `None`, no limit.
+    /// client, as do those for metadata and, with [`serve_http`](crate::serve_http), for other paths.
+    /// The 16,384 latest clients are counted. Default: `None`, no limit.
     pub max_requests_per_minute: Option<NonZeroU32>,
     /// The maximum number of calls in progress of a client. Further calls fail with the JSON-RPC
     /// error −32000. A call of a session continues after a disconnect, so the number of connections
@@ -138,6 +149,7 @@ impl Default for HttpServiceConfig {
             max_body_bytes: limits::HTTP_BODY_BYTES,
             body_timeout: BODY_TIMEOUT,
             max_connections: MAX_CONNECTIONS,
+            max_connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
             max_requests_per_minute: None,
             max_concurrent_calls: MAX_CONCURRENT_CALLS,
             max_sessions: MAX_SESSIONS,
@@ -211,6 +223,14 @@ impl HttpServiceConfig {
         self
     }
 
+    /// Sets the maximum number of open connections of an address with
+    /// [`serve_http`](crate::serve_http).
+    #[must_use]
+    pub fn with_max_connections_per_address(mut self, connections: usize) -> Self {
+        self.max_connections_per_address = connections;
+        self
+    }
+
     /// Sets the maximum number of calls in progress of a client.
     #[must_use]
     pub fn with_max_concurrent_calls(mut self, calls: usize) -> Self {
@@ -268,6 +288,7 @@ impl fmt::Debug for HttpServiceConfig {
             .field("max_body_bytes", &self.max_body_bytes)
             .field("body_timeout", &self.body_timeout)
             .field("max_connections", &self.max_connections)
+            .field("max_connections_per_address", &self.max_connections_per_address)
             .field("max_requests_per_minute", &self.max_requests_per_minute)
             .field("max_concurrent_calls", &self.max_concurrent_calls)
             .field("max_sessions", &self.max_sessions)

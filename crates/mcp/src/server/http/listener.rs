@@ -1,6 +1,6 @@
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
-use ::http::{Request, StatusCode};
+use ::http::{HeaderValue, Request, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -15,7 +15,9 @@ use tokio::{
 };
 use tower_service::Service as _;
 
-use super::{ClientAddress, McpService, ResponseBody, text_response};
+use super::{
+    ClientAddress, ClientSlots, McpService, ResponseBody, client::ClientKey, write_deadline::WriteDeadline,
+};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -24,6 +26,8 @@ const PATH: &str = "/mcp";
 /// at that moment gets an error, so the time must not be short. A client without a token can hold
 /// the permit of a connection for this time, so it must not be long.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum time without progress of a response, for a client that does not read it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for calls in progress to finish after the end of the server.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The pause after a failed `accept`, for example because the process has too many open files.
@@ -32,8 +36,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
 /// Also serves the metadata of a [protected resource](crate::authorization). A client has 30
-/// seconds to send the headers of a request, and an idle connection is closed after this time. The
-/// other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
+/// seconds to send the headers of a request, and an idle connection is closed after this time, as is
+/// that of a client that does not read a response for 30 seconds. A response with status 401, 404 or
+/// 429 closes its connection. The other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
 ///
 /// # Shutdown
 ///
@@ -57,6 +62,7 @@ pub async fn serve_http<H: ServerHandler>(
     tracing::info!(%address, "serving MCP over HTTP");
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(service.max_connections().clamp(1, Semaphore::MAX_PERMITS)));
+    let per_address = ClientSlots::new(service.max_connections_per_address().max(1));
     let mut shutdown = pin!(shutdown);
     // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
@@ -79,22 +85,26 @@ pub async fn serve_http<H: ServerHandler>(
                 continue;
             }
         };
+        let Some(slot) = per_address.acquire(ClientKey::new(None, Some(ClientAddress(peer.ip())))) else {
+            tracing::debug!(address = %peer.ip(), "too many connections of a client");
+            continue;
+        };
         let service = service.clone();
         let handle = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ClientAddress(peer.ip()));
-            respond(service.clone(), request)
+            respond(service.clone(), request, peer.ip())
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), handle);
+            .serve_connection(TokioIo::new(WriteDeadline::new(stream, WRITE_TIMEOUT)), handle);
         let connection = graceful.watch(connection);
         while connections.try_join_next().is_some() {}
         connections.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection failed");
             }
-            drop(permit);
+            drop((permit, slot));
         });
     }
     drop(listener);
@@ -111,10 +121,17 @@ pub async fn serve_http<H: ServerHandler>(
 async fn respond<H: ServerHandler>(
     mut service: McpService<H>,
     request: Request<Incoming>,
+    address: IpAddr,
 ) -> Result<::http::Response<ResponseBody>, Infallible> {
     let path = request.uri().path();
-    if path.trim_end_matches('/') != PATH && !service.is_metadata_path(path) {
-        return Ok(text_response(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp\n"));
+    let mut response = match path.trim_end_matches('/') == PATH || service.is_metadata_path(path) {
+        true => service.call(request).await?,
+        false => service.not_found(ClientAddress(address), "the MCP endpoint is /mcp\n"),
+    };
+    // A client without a token must not keep its connection.
+    let closing = [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS];
+    if closing.contains(&response.status()) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    service.call(request).await
+    Ok(response)
 }

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use haft_core::tool::Principal;
 
-use super::{CallSlots, ClientAddress, ClientKey};
+use super::{ClientAddress, ClientKey, ClientSlots};
 
 fn by_address(address: &str) -> ClientKey {
     ClientKey::new(None, Some(ClientAddress(address.parse::<IpAddr>().unwrap())))
@@ -21,7 +21,7 @@ fn client_is_its_principal_or_its_network() {
 
 #[test]
 fn slots_are_counted_per_client_and_freed() {
-    let slots = CallSlots::new(2);
+    let slots = ClientSlots::new(2);
     let first = slots.acquire(by_address("192.0.2.7"));
     let second = slots.acquire(by_address("192.0.2.7"));
     assert!(first.is_some() && second.is_some());
