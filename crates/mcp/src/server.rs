@@ -281,6 +281,13 @@ impl<H: ServerHandler> ToolServer<H> {
             let running = call::run_batch(self.server.tools.pipeline(), batch, cx, &self.input_closed);
             let outcome = catch_panic(running).await?;
             let outcome = outcome.ok_or_else(|| ErrorData::internal_error("the call has no result", None))?;
+            if let CallOutcome::Pending(pending) = &outcome
+                && input::supports_forms(cx)
+                && let Some(denied) = input::denial_of_long_arguments(&pending.pending)
+            {
+                resumed = Some(input::decide(pending.pending.clone(), denied)?);
+                continue;
+            }
             let form = match &outcome {
                 CallOutcome::Pending(_) if elicitations == MAX_ELICITATIONS => break,
                 CallOutcome::Pending(pending) if input::supports_forms(cx) => {

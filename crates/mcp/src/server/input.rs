@@ -7,7 +7,6 @@ use haft_core::{
     call::{Decision, Pending, PendingKind, ResumedCall},
     limits,
     schema::canonical_json,
-    text::truncate_with_ellipsis,
     tool::Principal,
 };
 use rmcp::{
@@ -28,8 +27,9 @@ use crate::hidden_chars::escape_hidden;
 const INPUT_KEY: &str = "input";
 /// The property of the input, if its schema is not an object schema.
 const VALUE_PROPERTY: &str = "value";
-/// The maximum length of the arguments in a request for an approval, in bytes.
-const MAX_ARGUMENT_BYTES: usize = 8 << 10;
+/// The maximum length of the arguments in a request for an approval, in bytes. A user approves only
+/// what the request shows, so a call with longer arguments is denied.
+const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 /// The length of the key that signs the states of suspended calls, in bytes.
 const KEY_BYTES: usize = 32;
 
@@ -46,8 +46,10 @@ impl ElicitationForm {
     pub(super) fn new(call: &ToolCall, pending: &Pending) -> Option<Self> {
         let (message, schema) = match &pending.kind {
             PendingKind::Approval { arguments } => {
-                let arguments = escape_hidden(&arguments.to_string());
-                let shown = truncate_with_ellipsis(&arguments, MAX_ARGUMENT_BYTES);
+                let shown = shown_arguments(arguments);
+                if shown.len() > MAX_ARGUMENT_BYTES {
+                    return None;
+                }
                 let message = format!("Permit the call {}({shown})?", call.name);
                 (message, json!({"type": "object", "properties": {}}))
             }
@@ -109,6 +111,23 @@ impl ElicitationForm {
     }
 }
 
+fn shown_arguments(arguments: &Value) -> String {
+    escape_hidden(&arguments.to_string())
+}
+
+/// Returns the denial of `pending` if it waits for an approval whose request cannot show all
+/// arguments.
+pub(super) fn denial_of_long_arguments(pending: &Pending) -> Option<Decision> {
+    let PendingKind::Approval { arguments } = &pending.kind else { return None };
+    let bytes = shown_arguments(arguments).len();
+    (bytes > MAX_ARGUMENT_BYTES).then(|| {
+        Decision::denied(format!(
+            "the request for an approval can show {MAX_ARGUMENT_BYTES} bytes of arguments, and the call has \
+             {bytes}: split the call"
+        ))
+    })
+}
+
 /// Returns the response in `responses`, the responses of a client to
 /// [`ElicitationForm::into_result`].
 pub(super) fn response(responses: Option<InputResponses>) -> Option<ElicitResult> {
@@ -134,6 +153,15 @@ pub(super) fn resume(pending: Pending, result: ElicitResult) -> Result<ResumedCa
         (ElicitationAction::Cancel, _) => Decision::denied("the user made no choice"),
         _ => Decision::denied("the user declined"),
     };
+    decide(pending, decision)
+}
+
+/// Combines `pending` with `decision`.
+///
+/// # Errors
+///
+/// Fails if the decision is invalid for `pending`.
+pub(super) fn decide(pending: Pending, decision: Decision) -> Result<ResumedCall, ErrorData> {
     pending.resume(decision).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
 }
 

@@ -429,6 +429,34 @@ async fn changed_request_state_is_rejected() {
     assert_eq!(result["content"][0]["text"], "deleted a.txt");
 }
 
+/// A request for an approval shows all arguments. A call with more arguments than it can show is
+/// denied without a question.
+#[tokio::test]
+async fn approval_shows_all_arguments_or_is_denied() {
+    let mut client = Client::connect(Toolset::new().with_tool(Delete));
+    let mut meta = request_meta();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    for (path, is_asked) in [
+        (format!("{}; rm -rf b", "a".repeat(20_000)), true),
+        ("\u{202e}".repeat(7_000), true),
+        ("\u{202e}".repeat(9_000), false),
+        ("a".repeat(70_000), false),
+    ] {
+        let params = json!({"name": "delete", "arguments": {"path": path}, "_meta": meta});
+        client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
+        let result = client.receive().await["result"].take();
+        if is_asked {
+            let message = result["inputRequests"]["input"]["params"]["message"].as_str().unwrap();
+            let shown = crate::hidden_chars::escape_hidden(&json!({"path": path}).to_string());
+            assert_eq!(message, format!("Permit the call delete({shown})?"));
+        } else {
+            assert_eq!(result["isError"], true, "{result}");
+            let text = result["content"][0]["text"].as_str().unwrap();
+            assert!(text.contains("can show 65536 bytes of arguments"), "{text}");
+        }
+    }
+}
+
 /// Asks for a seat.
 #[haft_core::tool]
 fn seat(#[tool(context)] cx: &haft_core::ToolContext) -> haft_core::call::ToolResponse {
