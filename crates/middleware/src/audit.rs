@@ -10,11 +10,12 @@ use haft_core::{
     Timestamp,
     call::{FailureKind, Outcome, PendingKind},
     pipeline::{CallOutcome, CallRecord, Recorder},
+    text::escape_hidden_in_json,
     tool::Principal,
 };
 
 /// The audit record of a tool call, with redacted arguments. `Display` writes the record as one
-/// line of JSON.
+/// line of JSON, in which hidden characters are escaped.
 ///
 /// # Redaction
 ///
@@ -29,7 +30,9 @@ use haft_core::{
 ///   `card_number` and similar names
 ///
 /// Secrets are also redacted in nested objects, in arrays, in JSON inside a string, and in strings
-/// that are headers, settings or URLs, such as `DB_PASSWORD=…`. If the arguments are not a JSON
+/// that are headers, settings, command lines or URLs, such as `DB_PASSWORD=…`, `--password …`,
+/// `-H 'Authorization: …'`, `curl -u ann:…` and the signature of a presigned URL, and in private keys
+/// in PEM format. If the arguments are not a JSON
 /// object, or were rejected and exceed [`ARGUMENT_BYTES`](haft_core::limits::ARGUMENT_BYTES), only
 /// their length is recorded. For a call to an unknown tool, only the names of the arguments are
 /// recorded. Results and error messages are never recorded, since they may repeat arguments.
@@ -145,7 +148,7 @@ impl From<&CallOutcome> for AuditOutcome {
 /// Writes the record as one line of JSON.
 impl fmt::Display for AuditEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        f.write_str(&escape_hidden_in_json(&serde_json::to_string(self).map_err(|_| fmt::Error)?))
     }
 }
 

@@ -1,10 +1,13 @@
 //! Redaction of secrets in the arguments of audit records.
 
-use std::collections::BTreeSet;
+mod words;
+
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::{Map, Value};
 
-use haft_core::{ToolDefinition, limits};
+use self::words::Announced;
+use haft_core::{ToolDefinition, limits, text::truncate};
 
 /// The replacement for a redacted value.
 const REDACTED: &str = "[redacted]";
@@ -45,9 +48,18 @@ const SECRET_WORDS: &[&str] = &[
     "totp",
 ];
 
-/// The lines around a key in PEM format (RFC 7468). The lines between them may look like headers.
-const PEM_BEGIN: &str = "-----BEGIN ";
-const PEM_END: &str = "-----END ";
+/// Suffixes that mark the parameter of a URL as a secret, besides those of other names. A presigned
+/// URL has `X-Amz-Signature`, `X-Goog-Signature`, `Signature` or `sig`, and Google reads API keys from
+/// `key`.
+const URL_SECRET_SUFFIXES: &[&str] = &["signature", "hmac"];
+const URL_SECRETS: &[&str] = &["sig", "sign", "key"];
+
+/// The marks and the label of a private key in PEM format (RFC 7468) and in similar formats.
+const PEM_BEGIN: &str = "BEGIN ";
+const PEM_END: &str = "END ";
+const PEM_SECRET: &str = "PRIVATE KEY";
+/// The maximum length of a label, in bytes.
+const MAX_LABEL_BYTES: usize = 64;
 
 /// Suffixes that mark a name as the name of a secret, as in `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
@@ -121,10 +133,31 @@ impl Redactor {
     fn redact_value(&self, value: Value) -> Value {
         match value {
             Value::Object(members) => self.redact_members(members),
-            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::Array(items) => self.redact_items(items),
             Value::String(text) => Value::String(self.redact_text(text)),
             scalar => scalar,
         }
+    }
+
+    /// Redacts the items of a list, which may be the words of a command: `["--password", "…"]`.
+    fn redact_items(&self, items: Vec<Value>) -> Value {
+        let mut announced = Announced::Nothing;
+        let redacted = items.into_iter().map(|item| {
+            let before = std::mem::take(&mut announced);
+            match item {
+                Value::String(text) => {
+                    announced = self.announced_by(&text);
+                    Value::String(
+                        self.redact_announced(&before, &text).unwrap_or_else(|| self.redact_text(text)),
+                    )
+                }
+                Value::Number(number) if self.is_announced(&before, &Value::from(number.clone())) => {
+                    REDACTED.into()
+                }
+                other => self.redact_value(other),
+            }
+        });
+        redacted.collect()
     }
 
     /// Redacts secrets in `text`, a string value. JSON in `text` is parsed and redacted, because
@@ -138,32 +171,29 @@ impl Redactor {
             _ => false,
         };
         if !is_json {
-            return self.redact_lines(&text);
+            return self.redact_lines(&without_private_keys(&text));
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) => {
                 let redacted = self.redact_value(value.clone());
                 if redacted == value { text } else { redacted.to_string() }
             }
-            Err(_) if text.trim_start().starts_with('"') => text,
+            Err(_) if text.trim_start().starts_with('"') => self.redact_lines(&without_private_keys(&text)),
             Err(_) => length_marker(&text, "not valid JSON"),
         }
     }
 
-    /// Redacts each line of `text`. The lines that continue a redacted value, such as the lines of
-    /// a PEM key, are removed.
+    /// Redacts each line of `text`. The lines that continue a redacted value are removed.
     fn redact_lines(&self, text: &str) -> String {
         let mut redacted = String::with_capacity(text.len());
-        let (mut is_secret, mut is_in_pem) = (false, false);
+        let mut is_secret = false;
         for line in text.split_inclusive('\n') {
-            is_in_pem &= !line.contains(PEM_END);
-            if is_secret && (is_in_pem || !begins_entry(line)) {
+            if is_secret && !begins_entry(line) {
                 continue;
             }
             let entry = self.redact_entry(line);
             is_secret = entry.is_some();
-            is_in_pem = is_secret && line.contains(PEM_BEGIN) && !line.contains(PEM_END);
-            redacted += &entry.unwrap_or_else(|| self.redact_urls(line));
+            redacted += &entry.unwrap_or_else(|| self.redact_words(line));
         }
         redacted
     }
@@ -185,11 +215,6 @@ impl Redactor {
         })
     }
 
-    /// Redacts the secrets in the URLs of `line`.
-    fn redact_urls(&self, line: &str) -> String {
-        line.split_inclusive(char::is_whitespace).map(|word| self.redact_url(word)).collect()
-    }
-
     /// Redacts `user:password` and the secret parameters in `word` if it is a URL. A user name
     /// without a password is kept. Other words are returned unchanged.
     fn redact_url(&self, word: &str) -> String {
@@ -199,7 +224,7 @@ impl Redactor {
         let authority = host.map_or_else(|| authority.to_owned(), |(_, host)| format!("{REDACTED}@{host}"));
         let parts = path.split_inclusive(['?', '&', '#']).map(|part| {
             let Some((name, value)) = part.split_once('=') else { return part.to_owned() };
-            if !self.must_redact(name, &Value::from(value)) {
+            if !is_url_secret(name) && !self.must_redact(name, &Value::from(value)) {
                 return part.to_owned();
             }
             let is_separator = |end: &char| matches!(end, '?' | '&' | '#') || end.is_whitespace();
@@ -208,6 +233,50 @@ impl Redactor {
         });
         format!("{scheme}://{authority}{}", parts.collect::<String>())
     }
+}
+
+/// Returns `text` with each private key in PEM format replaced. A key without an end is replaced to
+/// the end of the text.
+fn without_private_keys(text: &str) -> Cow<'_, str> {
+    let mut rest = text;
+    let mut redacted = String::new();
+    while let Some((before, after)) = split_private_key(rest) {
+        redacted += before;
+        redacted += REDACTED;
+        rest = after;
+    }
+    if redacted.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(redacted + rest) }
+}
+
+/// Returns the texts before and after the first private key in `text`.
+fn split_private_key(text: &str) -> Option<(&str, &str)> {
+    let is_key = |(mark, _): &(usize, &str)| {
+        let before = text.get(..*mark).unwrap_or_default().trim_end_matches(' ');
+        before.ends_with("--") && has_key_label(text, mark + PEM_BEGIN.len())
+    };
+    let (mark, _) = text.match_indices(PEM_BEGIN).find(is_key)?;
+    let (before, key) = text.split_at(mark);
+    let before = before.trim_end_matches(' ').trim_end_matches('-');
+    let body = key.get(PEM_BEGIN.len()..).unwrap_or_default();
+    let end = body.match_indices(PEM_END).find(|(index, _)| has_key_label(body, index + PEM_END.len()));
+    let after = end.and_then(|(index, _)| {
+        let end = body.get(index..)?;
+        Some(end.get(end.find('-')?..)?.trim_start_matches('-'))
+    });
+    Some((before, after.unwrap_or_default()))
+}
+
+/// Returns `true` if the label at `start` of `text`, which ends with a dash, is that of a private
+/// key.
+fn has_key_label(text: &str, start: usize) -> bool {
+    let label = truncate(text.get(start..).unwrap_or_default(), MAX_LABEL_BYTES);
+    label.split_once('-').is_some_and(|(label, _)| label.contains(PEM_SECRET))
+}
+
+/// Returns `true` if the parameter `name` of a URL is a secret.
+fn is_url_secret(name: &str) -> bool {
+    let name = normalize(name);
+    URL_SECRETS.contains(&name.as_str()) || URL_SECRET_SUFFIXES.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns `true` if `line` is a header or a setting, and not the continuation of a value. The last

@@ -259,6 +259,91 @@ async fn name_value_pairs_headers_and_urls_are_redacted() {
     .await;
 }
 
+/// Each text contains `s3cret` as its only secret.
+#[tokio::test]
+async fn secrets_in_commands_keys_and_urls_are_redacted() {
+    let key = "-----BEGIN OPENSSH PRIVATE KEY-----\ns3cret\ns3cret==\n-----END OPENSSH PRIVATE KEY-----";
+    let texts = [
+        (
+            "curl -H 'Authorization: Bearer s3cret' https://h/a",
+            "curl -H 'Authorization: [redacted]' https://h/a",
+        ),
+        ("curl -H \"X-Api-Key: s3cret\" -d x", "curl -H \"X-Api-Key: [redacted]\" -d x"),
+        ("curl --header=\"Cookie: a=s3cret\" h", "curl --header=\"Cookie: [redacted]\" h"),
+        ("curl -H Authorization:s3cret h", "curl -H Authorization:[redacted] h"),
+        ("send Authorization: Bearer s3cret now", "send Authorization: [redacted]"),
+        ("curl -u ann:s3cret --user bob:s3cret h", "curl -u ann:[redacted] --user bob:[redacted] h"),
+        ("curl --user='ann:s3cret' h", "curl --user='ann:[redacted]' h"),
+        ("db --password s3cret --host h", "db --password [redacted] --host h"),
+        ("db --password 's3cret two' --host h", "db --password '[redacted]' --host h"),
+        ("db --password=s3cret -v", "db --password=[redacted] -v"),
+        ("db --api-key  s3cret", "db --api-key  [redacted]"),
+        ("keytool -passphrase s3cret -v", "keytool -passphrase [redacted] -v"),
+        ("export DB_PASSWORD=s3cret && run", "export DB_PASSWORD=[redacted] && run"),
+        ("don't run x --token s3cret", "don't run x --token [redacted]"),
+        ("\"quoted\" --token s3cret", "\"quoted\" --token [redacted]"),
+        (
+            "GET https://b.s3.example/k?X-Amz-Date=1&X-Amz-Signature=s3cret",
+            "GET https://b.s3.example/k?X-Amz-Date=1&X-Amz-Signature=[redacted]",
+        ),
+        ("'https://h/c?sv=1&sig=s3cret&sp=r'", "'https://h/c?sv=1&sig=[redacted]&sp=r'"),
+        ("wget --url=https://h/?Signature=s3cret#a", "wget --url=https://h/?Signature=[redacted]#a"),
+        (
+            "https://h/?X-Goog-Signature=s3cret&X-Goog-Credential=s3cret",
+            "https://h/?X-Goog-Signature=[redacted]&X-Goog-Credential=[redacted]",
+        ),
+        ("https://h/maps?key=s3cret&q=a", "https://h/maps?key=[redacted]&q=a"),
+    ];
+    for (text, expected) in texts {
+        let arguments = json!({"text": text, "list": [text]}).to_string();
+        let recorded = recorded_arguments(definition_named("run"), &arguments).await;
+        assert_eq!(recorded, json!({"text": expected, "list": [expected]}), "{text}");
+    }
+    for (text, expected) in [
+        (key.to_owned(), "[redacted]".to_owned()),
+        (format!("the key:\n{key}\nand more"), "the key:\n[redacted]\nand more".to_owned()),
+        (format!("a {} b", key.replace('\n', " ")), "a [redacted] b".to_owned()),
+        (format!("{key}\n{key}"), "[redacted]\n[redacted]".to_owned()),
+        (key[..60].to_owned(), "[redacted]".to_owned()),
+        ("---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\ns3cret".to_owned(), "[redacted]".to_owned()),
+        (
+            key.replace("PRIVATE", "PUBLIC").replace("s3cret", "open"),
+            key.replace("PRIVATE", "PUBLIC").replace("s3cret", "open"),
+        ),
+    ] {
+        let recorded = recorded_arguments(definition_named("run"), &json!({"text": text}).to_string()).await;
+        assert_eq!(recorded, json!({"text": expected}), "{text}");
+    }
+    check(
+        definition_named("run"),
+        r#"{"argv": ["db", "--password", "s3cret", "--pin", 1234, "-u", "ann:s3cret", "--max-tokens", 100, "--max-tokens", "100", "--token", "--force"]}"#,
+        expect![[r#"{"argv":["db","--password","[redacted]","--pin","[redacted]","-u","ann:[redacted]","--max-tokens",100,"--max-tokens","100","--token","--force"]}"#]],
+    )
+    .await;
+    // Text without a secret is unchanged.
+    for text in [
+        "see src/auth.rs:45 and run -u root --name x, it's \"fine\" = ok",
+        "curl -H 'Accept: text/html' 'https://h/?q=a b&signed=1'",
+        "END and BEGIN of a PRIVATE KEY discussion - no key",
+    ] {
+        let recorded = recorded_arguments(definition_named("run"), &json!({"text": text}).to_string()).await;
+        assert_eq!(recorded, json!({"text": text}));
+    }
+}
+
+/// A line of an audit log has no raw hidden characters, and the same value.
+#[tokio::test]
+async fn hidden_characters_are_escaped_in_a_line() {
+    let log = Log::default();
+    let text = "a\u{202e}b\u{2028}c\u{e0041}\u{1b}";
+    let call = ToolCall::new("1", format!("x{text}"), json!({}).to_string());
+    log.pipeline().call(&ToolList::default(), &call, &ToolContext::default()).await;
+    let [entry] = <[AuditEntry; 1]>::try_from(log.entries()).unwrap();
+    let line = entry.to_string();
+    assert!(line.is_ascii(), "{line}");
+    assert_eq!(serde_json::from_str::<AuditEntry>(&line).unwrap().tool, format!("x{text}"));
+}
+
 #[tokio::test]
 async fn arguments_that_are_no_object_are_withheld() {
     check(
