@@ -65,11 +65,12 @@ impl FromStr for ModelRef {
 }
 
 impl ModelRef {
-    /// Returns the path of the file in `store`, if it was downloaded and verified.
-    pub(crate) fn verified_path(&self, store: &ModelStore) -> Option<PathBuf> {
+    /// Returns the path of the file in `store`, if it was downloaded. A model of the catalogue is
+    /// verified, and a file of the hub if the hub sent its SHA-256.
+    pub(crate) fn downloaded_path(&self, store: &ModelStore) -> Option<PathBuf> {
         match self {
             Self::Known(model) => store.verified_path(model),
-            Self::Hub(file) => store.verified_hub_path(file),
+            Self::Hub(file) => store.downloaded_hub_path(file),
         }
     }
 
@@ -160,15 +161,18 @@ fn list_downloaded(json: bool) -> Result<(), CliError> {
     for file in store.hub_files() {
         let path = store.hub_path(&file);
         let bytes = path.metadata().map_or(0, |file| file.len());
+        let is_verified = store.verified_hub_path(&file).is_some();
         if json {
             let line = json!({
                 "name": file.to_string(), "bytes": bytes, "default": false, "path": path, "license": null,
-                "hub": file.to_string(), "sha256": null,
+                "hub": file.to_string(), "sha256": null, "verified": is_verified,
             });
             terminal::write_json(&line.to_string())?;
             continue;
         }
-        terminal::write(&format!("{:20} {:>6}  {}\n", file.to_string(), megabytes(bytes), path.display()))?;
+        let note = if is_verified { "" } else { " (not verified: the hub sent no SHA-256)" };
+        let name = file.to_string();
+        terminal::write(&format!("{name:20} {:>6}  {}{note}\n", megabytes(bytes), path.display()))?;
     }
     Ok(())
 }
@@ -206,7 +210,7 @@ fn write_path(argument: &ModelArgument) -> Result<(), CliError> {
 /// returns an error that suggests `haft model pull`.
 fn verified_path(model: &ModelRef) -> Result<PathBuf, CliError> {
     let store = open_store()?;
-    model.verified_path(&store).ok_or_else(|| {
+    model.downloaded_path(&store).ok_or_else(|| {
         let path = model.path(&store);
         let (state, action) =
             if path.exists() { ("not verified", "verify") } else { ("not downloaded", "download") };

@@ -103,7 +103,7 @@ mod local {
     pub(super) fn needs_download(known: Option<&Known>) -> bool {
         let Ok(store) = ModelStore::new() else { return false };
         match (known, model_file_from_env()) {
-            (Some(model), _) => model.verified_path(&store).is_none(),
+            (Some(model), _) => model.downloaded_path(&store).is_none(),
             (None, Some(file)) => file.starts_with(store.folder()) && !file.exists(),
             (None, None) => store.verified_path(KnownModel::default_model()).is_none(),
         }

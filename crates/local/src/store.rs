@@ -5,6 +5,8 @@ mod digest;
 mod fingerprint;
 mod hub_file;
 #[cfg(feature = "download")]
+mod own_file;
+#[cfg(feature = "download")]
 mod pull;
 mod stamp;
 #[cfg(feature = "download")]
@@ -91,14 +93,22 @@ impl ModelStore {
     }
 
     /// Returns the path of `file` if it was downloaded and verified, and its size and modification
-    /// time have not changed since then.
+    /// time have not changed since then. A file without a SHA-256 on the hub is never verified.
     pub fn verified_hub_path(&self, file: &HubFile) -> Option<PathBuf> {
         let path = self.hub_path(file);
         stamp::has_valid_stamp(&path).then_some(path)
     }
 
-    /// Returns the verified files that were downloaded by their location on the hub, in order of
-    /// their names. Files of the catalogue are not included.
+    /// Returns the path of `file` if it was downloaded, and its size and modification time have not
+    /// changed since then. Unlike [`verified_hub_path`](Self::verified_hub_path), includes a file
+    /// without a SHA-256 on the hub.
+    pub fn downloaded_hub_path(&self, file: &HubFile) -> Option<PathBuf> {
+        let path = self.hub_path(file);
+        stamp::is_complete(&path).then_some(path)
+    }
+
+    /// Returns the files that were downloaded by their location on the hub, in order of their names,
+    /// also those that could not be verified. Files of the catalogue are not included.
     pub fn hub_files(&self) -> Vec<HubFile> {
         let mut folders = vec![self.folder.join("hub")];
         let mut files = Vec::new();
@@ -107,7 +117,7 @@ impl ModelStore {
             for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
                 match path.is_dir() {
                     true => folders.push(path),
-                    false if stamp::has_valid_stamp(&path) => files.push(path),
+                    false if stamp::is_complete(&path) => files.push(path),
                     false => {}
                 }
             }

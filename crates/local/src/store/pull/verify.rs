@@ -16,7 +16,8 @@ pub(super) struct ExpectedFile {
 }
 
 /// Verifies the size and SHA-256 of the file `downloaded`. If they match `expected`, moves the file
-/// to `final_path` and returns `final_path`. `lock` is held until these file operations end, even
+/// to `final_path` and returns `final_path`. Without an expected SHA-256, the stamp marks the file
+/// as unverified. `lock` is held until these file operations end, even
 /// if the future is dropped.
 ///
 /// # Errors
@@ -67,9 +68,10 @@ fn verify(path: &Path, expected: &ExpectedFile) -> io::Result<Result<Verificatio
     // The stamp without its SHA-256 is created before the file is hashed. A change during hashing
     // thus invalidates it.
     let stamp = VerificationStamp::of(path, "")?;
+    let Some(sha256) = &expected.sha256 else { return Ok(Ok(stamp.with_sha256(None))) };
     let found = sha256_of_file(path)?;
-    match &expected.sha256 {
-        Some(sha256) if *sha256 != found => Ok(Err(format!("SHA-256 {found} instead of {sha256}"))),
-        _ => Ok(Ok(stamp.with_sha256(&found))),
+    match *sha256 == found {
+        true => Ok(Ok(stamp.with_sha256(Some(&found)))),
+        false => Ok(Err(format!("SHA-256 {found} instead of {sha256}"))),
     }
 }

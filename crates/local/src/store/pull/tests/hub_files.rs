@@ -90,13 +90,20 @@ async fn digest_of_the_hub_is_verified() {
 }
 
 #[tokio::test]
-async fn file_without_a_digest_is_verified_by_its_size() {
+async fn file_without_a_digest_is_not_verified() {
     let (_folder, store) = store();
     let hub = Hub::new(vec![file_reply(CONTENT, 12), file_reply(CONTENT, CONTENT.len())]).await;
     let error = source_error(pull_file(&store, &hub.address, None).await);
     assert!(matches!(error, PullSourceError::Unreachable { .. }), "{error}");
     let path = pull_file(&store, &hub.address, None).await.unwrap();
-    assert_eq!(fs::read(path).unwrap(), CONTENT);
+    assert_eq!(fs::read(&path).unwrap(), CONTENT);
+    let file: HubFile = "some/repository/folder/tiny.gguf@v2".parse().unwrap();
+    assert_eq!(store.verified_hub_path(&file), None);
+    assert_eq!((store.downloaded_hub_path(&file), store.hub_files().len()), (Some(path.clone()), 1));
+    // It is complete, so it is not downloaded again.
+    assert_eq!(pull_file(&store, &closed_address().await, None).await.unwrap(), path);
+    corrupt(&path, b"changed");
+    assert!(pull_file(&store, &closed_address().await, None).await.is_err());
 }
 
 #[tokio::test]
