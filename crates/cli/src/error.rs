@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use haft_core::text::ErrorChain;
 use serde_json::json;
 
-use crate::terminal::{self, paint};
+use crate::terminal::{self, paint, remove_control_chars};
 
 const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 
@@ -65,7 +65,9 @@ impl CliError {
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         let code: u8 = if self.kind == CliErrorKind::Usage { 2 } else { 1 };
         if self.kind != CliErrorKind::BrokenPipe {
-            let _ = terminal::write_error(&format!("{} {}\n", paint(ERROR_STYLE, "error:"), self.message));
+            // The message may contain text from a server, a model or a file.
+            let message = remove_control_chars(&self.message);
+            let _ = terminal::write_error(&format!("{} {message}\n", paint(ERROR_STYLE, "error:")));
             if json {
                 let line = json!({ "type": "error", "exit_code": code, "message": self.message });
                 let _ = terminal::write_json(&line.to_string());

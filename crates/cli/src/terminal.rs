@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use anstyle::Style;
-use haft_core::text::{is_hidden, without_hidden_chars};
+use haft_core::text::{escape_hidden_in_json, without_hidden_chars};
 
 /// Writes `text` to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
@@ -18,24 +18,11 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 /// Control characters are escaped as `\u…`. A JSON parser reads the same value, but a terminal
 /// receives no escape sequences.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
-    let mut line = String::with_capacity(json.len() + 1);
-    for character in json.chars() {
-        match is_hidden(character) {
-            true => push_escape(&mut line, character),
-            false => line.push(character),
-        }
-    }
+    let mut line = escape_hidden_in_json(json).into_owned();
     line.push('\n');
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())?;
     out.flush()
-}
-
-/// Appends the JSON escapes of `character` to `line`: one for each UTF-16 code unit.
-fn push_escape(line: &mut String, character: char) {
-    for unit in character.encode_utf16(&mut [0; 2]) {
-        line.push_str(&format!("\\u{unit:04x}"));
-    }
 }
 
 /// Writes `text` to standard error.
@@ -61,7 +48,7 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns `text` without [hidden characters](is_hidden). Text from models, tools and servers may
+/// Returns `text` without [hidden characters](without_hidden_chars). Text from models, tools and servers may
 /// contain escape sequences for the terminal, or change the order in which it shows the text.
 pub(crate) fn remove_control_chars(text: &str) -> String {
     without_hidden_chars(text).into_owned()

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_core::{Pipeline, Timestamp};
+use haft_core::{Pipeline, Timestamp, text::escape_hidden_in_json};
 use haft_mcp::authorization::RejectedRequest;
 use haft_middleware::{AuditEntry, AuditLog as CallLog};
 use serde_json::json;
@@ -84,7 +84,8 @@ impl AuditLog {
     fn write(&self, entry: &str) {
         let Inner { path, file, .. } = &*self.0;
         // One write per line, so that several processes can append to the file.
-        let line = format!("{entry}\n");
+        // Names and arguments are from outside.
+        let line = format!("{}\n", escape_hidden_in_json(entry));
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(line.as_bytes()) {
             terminal::warn(&format!("cannot write to the audit log {}: {error}", path.display()));

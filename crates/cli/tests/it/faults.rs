@@ -43,6 +43,21 @@ fn missing_command_writes_the_help() {
     assert!(output.stderr.contains("Usage: haft") && !output.stderr.contains("error:"), "{}", output.stderr);
 }
 
+/// An error can repeat text from outside. It writes no escape sequence other than its own colors.
+#[test]
+fn error_has_no_hidden_characters() {
+    let name = "a\u{1b}[2Jb\u{202e}c\u{9b}31m\u{7}";
+    for arguments in [&["model", "path", name][..], &["mcp", "login", name], &["call", name, "{}"]] {
+        let mut command = haft(arguments);
+        command.env("CLICOLOR_FORCE", "1");
+        let output = CommandOutput::run(command);
+        assert!(output.code.is_some_and(|code| code > 0), "{}", output.stderr);
+        for hidden in ["\u{1b}[2J", "\u{202e}", "\u{9b}", "\u{7}"] {
+            assert!(!output.stderr.contains(hidden), "{arguments:?}: {:?}", output.stderr);
+        }
+    }
+}
+
 #[test]
 fn missing_key_is_reported() {
     CommandOutput::run(haft(["run", "--model", "openai:gpt-5", "Hello"]))
