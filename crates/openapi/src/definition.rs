@@ -8,10 +8,7 @@ use haft_core::{
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    OpenApiOptions,
-    operation::{Operation, OperationHead},
-};
+use crate::operation::{Operation, OperationHead};
 
 /// The maximum length of the description of a tool, in bytes. Longer text is truncated.
 const MAX_DESCRIPTION_BYTES: usize = 4096;
@@ -21,11 +18,7 @@ const MAX_DESCRIPTION_BYTES: usize = 4096;
 /// # Errors
 ///
 /// Fails with a description of the fault in the schema of the arguments.
-pub(crate) fn build(
-    head: &OperationHead<'_>,
-    operation: &Operation,
-    options: &OpenApiOptions,
-) -> Result<ToolDefinition, String> {
+pub(crate) fn build(head: &OperationHead<'_>, operation: &Operation) -> Result<ToolDefinition, String> {
     let schema = Schema::for_arguments(operation.arguments.schema.clone());
     let schema = schema.map_err(|error| format!("its arguments: {error}"))?;
     let mut definition = ToolDefinition::new(ToolName::sanitize(&head.id), schema)
@@ -38,7 +31,7 @@ pub(crate) fn build(
     if head.is_deprecated() {
         definition = definition.with_deprecation(Deprecation::default());
     }
-    match operation.responses.output_schema.clone().filter(|_| options.has_output_schemas) {
+    match operation.responses.output_schema.clone() {
         Some(schema) => Ok(definition.with_output_schema(schema)),
         None => Ok(definition),
     }

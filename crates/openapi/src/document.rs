@@ -1,12 +1,16 @@
 //! [`Document`]: an OpenAPI document as JSON, with its version and its references.
 
 mod fetch;
+mod hierarchy;
 mod swagger;
+
+use std::cell::Cell;
 
 use haft_core::text::truncate;
 use reqwest::Url;
 use serde_json::Value;
 
+use self::hierarchy::Hierarchy;
 use crate::OpenApiError;
 
 pub(crate) use fetch::{fetch, read};
@@ -19,10 +23,20 @@ const MAX_DEPTH: usize = 127;
 /// document of GitHub has about 600,000.
 const MAX_YAML_NODES: usize = 4_000_000;
 
+/// The budget for the tools of a document, as a number of values in their schemas: a minimum, more
+/// for each value in the document, and a maximum. A schema counts for each tool that refers to it.
+const MIN_STEPS: usize = 200_000;
+const STEPS_PER_VALUE: usize = 32;
+const MAX_STEPS: usize = 16_000_000;
+
 /// A parsed OpenAPI document.
 pub(crate) struct Document {
     /// The document in the form of OpenAPI 3.
     root: Value,
+    hierarchy: Hierarchy,
+    /// The budget, and its rest.
+    max_steps: usize,
+    steps: Cell<usize>,
     pub(crate) dialect: Dialect,
     /// The URL from which the document was fetched.
     pub(crate) url: Option<Url>,
@@ -46,15 +60,15 @@ impl Document {
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root = if text.starts_with('{') { parse_json(text) } else { parse_yaml(text) }?;
-        match version(&root) {
-            Some((_, 2)) => {
-                let root = swagger::to_openapi(root, url.as_ref());
-                Ok(Self { root, dialect: Dialect::OpenApi30, url })
-            }
-            Some((0, 3)) => Ok(Self { root, dialect: Dialect::OpenApi30, url }),
-            Some((1 | 2, 3)) => Ok(Self { root, dialect: Dialect::JsonSchema, url }),
-            _ => Err(OpenApiError::UnsupportedVersion { found: describe_version(&root) }),
-        }
+        let (root, dialect) = match version(&root) {
+            Some((_, 2)) => (swagger::to_openapi(root, url.as_ref()), Dialect::OpenApi30),
+            Some((0, 3)) => (root, Dialect::OpenApi30),
+            Some((1 | 2, 3)) => (root, Dialect::JsonSchema),
+            _ => return Err(OpenApiError::UnsupportedVersion { found: describe_version(&root) }),
+        };
+        let hierarchy = Hierarchy::of(&root);
+        let max_steps = (MIN_STEPS + STEPS_PER_VALUE * count_values(&root)).min(MAX_STEPS);
+        Ok(Self { root, hierarchy, max_steps, steps: Cell::new(max_steps), dialect, url })
     }
 
     pub(crate) fn root(&self) -> &Value {
@@ -67,29 +81,110 @@ impl Document {
     ///
     /// Fails with a description of the fault if the reference is external, circular or has no
     /// target.
-    pub(crate) fn resolve<'d>(&'d self, mut value: &'d Value) -> Result<&'d Value, String> {
+    pub(crate) fn resolve<'d>(&'d self, value: &'d Value) -> Result<&'d Value, String> {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => Ok(self.follow(reference)?.1),
+            None => Ok(value),
+        }
+    }
+
+    /// Returns the JSON pointer and the value that `reference` leads to, through other references.
+    ///
+    /// # Errors
+    ///
+    /// Fails for the reasons of [`resolve`](Self::resolve).
+    pub(crate) fn follow(&self, reference: &str) -> Result<(String, &Value), String> {
+        let (mut pointer, mut value) = self.target(reference)?;
         for _ in 0..MAX_HOPS {
-            let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return Ok(value) };
-            value = self.target(reference)?.1;
+            let Some(next) = value.get("$ref").and_then(Value::as_str) else { return Ok((pointer, value)) };
+            (pointer, value) = self.target(next)?;
         }
         Err("a `$ref` is circular".to_owned())
     }
 
+    /// Counts `steps` of the work for this document.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a description of the fault and its remedy if the document takes too many steps.
+    pub(crate) fn spend(&self, steps: usize) -> Result<(), String> {
+        match self.steps.get().checked_sub(steps) {
+            Some(rest) => {
+                self.steps.set(rest);
+                Ok(())
+            }
+            None => {
+                self.steps.set(0);
+                Err(format!(
+                    "the schemas of all operations have more than {} values, too many for a document of this \
+                     size: select fewer operations",
+                    self.max_steps
+                ))
+            }
+        }
+    }
+
+    /// Returns `true` if the schema `schema` at `pointer` stands for its subtypes: it has a
+    /// discriminator, and named schemas extend it.
+    pub(crate) fn is_supertype(&self, pointer: &str, schema: &Value) -> bool {
+        schema.get("discriminator").is_some_and(|it| !it.is_null())
+            && !self.hierarchy.subtypes(pointer).is_empty()
+    }
+
+    /// Returns `true` if the schema at `pointer` has the schema at `supertype` in its `allOf`.
+    pub(crate) fn extends(&self, pointer: &str, supertype: &str) -> bool {
+        self.hierarchy.extends(pointer, supertype)
+    }
+
+    /// Returns the pointers of the direct and indirect subtypes of the schema at `pointer`.
+    pub(crate) fn subtypes(&self, pointer: &str) -> Vec<&str> {
+        self.hierarchy.subtypes(pointer)
+    }
+
+    /// Returns the name of the schema at `pointer`. `None` if it is not a named schema.
+    pub(crate) fn name_of(&self, pointer: &str) -> Option<String> {
+        hierarchy::name_of(pointer)
+    }
+
+    /// Returns the pointer of the schema that `text` in the mapping of a discriminator stands for: a
+    /// reference, or the name of a schema (OpenAPI 3.1.1, section 4.8.25).
+    pub(crate) fn mapped_pointer(&self, text: &str) -> Option<String> {
+        match self.target(text) {
+            Ok((pointer, _)) => Some(pointer),
+            Err(_) => hierarchy::pointers_of(text).find(|pointer| self.root.pointer(pointer).is_some()),
+        }
+    }
+
     /// Returns the JSON pointer and the value that `reference`, the value of a `$ref`, stands for.
     pub(crate) fn target(&self, reference: &str) -> Result<(String, &Value), String> {
+        self.spend(1)?;
         let shown = truncate(reference, 200);
-        let Some(fragment) = reference.strip_prefix('#') else {
+        if !reference.starts_with('#') {
             return Err(format!(
                 "the reference {shown:?} is to another document, which is not fetched: bundle the documents into one"
             ));
-        };
-        let decoded = percent_encoding::percent_decode_str(fragment).decode_utf8();
+        }
         let pointer =
-            decoded.map_err(|_| format!("the reference {shown:?} is not valid UTF-8"))?.into_owned();
+            local_pointer(reference).ok_or_else(|| format!("the reference {shown:?} is not valid UTF-8"))?;
         match self.root.pointer(&pointer) {
             Some(target) => Ok((pointer, target)),
             None => Err(format!("the reference {shown:?} has no target")),
         }
+    }
+}
+
+/// Returns the JSON pointer in `reference`. `None` for a reference to another document.
+fn local_pointer(reference: &str) -> Option<String> {
+    let fragment = reference.strip_prefix('#')?;
+    Some(percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?.into_owned())
+}
+
+/// Returns the number of JSON values in `value`, including `value`.
+pub(crate) fn count_values(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(count_values).sum::<usize>(),
+        Value::Array(items) => 1 + items.iter().map(count_values).sum::<usize>(),
+        _ => 1,
     }
 }
 

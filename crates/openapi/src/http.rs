@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 use haft_tls::{RootCertificates, client_config};
 use reqwest::{
     Client, Method, Request, Response, StatusCode, Url,
-    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER},
+    header::{
+        ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
+    },
     redirect,
 };
 
@@ -43,8 +45,7 @@ pub(crate) enum HttpError {
     InvalidResponse(String),
 }
 
-/// Builds the HTTP client. It honours the proxy variables of the environment, and does not request
-/// compression, so that the length of a body is the length of the response.
+/// Builds the HTTP client. It honours the proxy variables of the environment.
 pub(crate) fn new_client() -> Result<Client, OpenApiError> {
     let fault = |reason: String| OpenApiError::HttpClient { reason };
     let tls = client_config(RootCertificates::SystemIfPresent).map_err(|error| fault(error.to_string()))?;
@@ -58,11 +59,15 @@ pub(crate) fn new_client() -> Result<Client, OpenApiError> {
 }
 
 /// Sends `request`, follows redirects, and reads the body of the response, up to `max_bytes`.
+///
+/// Without `Accept-Encoding`, a server may compress the body (RFC 9110, section 12.5.3). The header
+/// forbids it, so that the length of a body is the length of the response.
 pub(crate) async fn send(
     client: &Client,
     mut request: Request,
     max_bytes: usize,
 ) -> Result<HttpResponse, HttpError> {
+    request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
     for _ in 0..=MAX_REDIRECTS {
         let (method, url) = (request.method().clone(), request.url().clone());
         let next = request.try_clone();
@@ -115,13 +120,6 @@ async fn read(mut response: Response, method: &Method, max_bytes: usize) -> Resu
     if *method == Method::HEAD {
         return Ok(HttpResponse { status, headers, body });
     }
-    // With the feature `gzip` of reqwest, the body is decoded, and the header is removed.
-    let encoding =
-        headers.get(CONTENT_ENCODING).filter(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if let Some(encoding) = encoding.filter(|_| !is_error) {
-        let reason = format!("the response is compressed ({encoding:?}) without a request for compression");
-        return Err(HttpError::InvalidResponse(reason));
-    }
     while let Some(chunk) = response.chunk().await.map_err(|error| HttpError::Lost(error.without_url()))? {
         body.extend_from_slice(&chunk);
         if is_error && body.len() > MAX_ERROR_BYTES.min(max_bytes) {
@@ -132,10 +130,27 @@ async fn read(mut response: Response, method: &Method, max_bytes: usize) -> Resu
             return Err(HttpError::InvalidResponse(reason));
         }
     }
-    Ok(HttpResponse { status, headers, body })
+    let response = HttpResponse { status, headers, body };
+    match response.content_coding().filter(|_| !is_error) {
+        Some(coding) => Err(HttpError::InvalidResponse(format!(
+            "the response has the content coding {coding}, although the request forbids it: turn off the \
+             compression of the server or of the proxy before it"
+        ))),
+        None => Ok(response),
+    }
 }
 
 impl HttpResponse {
+    /// Returns the content codings of the body, such as `gzip`. `None` for a body that is not
+    /// encoded, or empty. With the feature `gzip` of reqwest, the client decodes the body and removes
+    /// the header.
+    pub(crate) fn content_coding(&self) -> Option<String> {
+        let codings = self.headers.get_all(CONTENT_ENCODING).iter().filter_map(|it| it.to_str().ok());
+        let codings = codings.flat_map(|it| it.split(',')).map(|it| it.trim().to_ascii_lowercase());
+        let codings: Vec<_> = codings.filter(|it| !it.is_empty() && it != "identity").collect();
+        (!codings.is_empty() && !self.body.is_empty()).then(|| codings.join(", "))
+    }
+
     /// Returns the media type. Empty if there is no header `Content-Type`.
     pub(crate) fn media_type(&self) -> &str {
         self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()

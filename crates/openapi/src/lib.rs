@@ -5,6 +5,7 @@ mod definition;
 mod document;
 mod error;
 mod http;
+mod number;
 mod operation;
 mod operation_filter;
 mod options;

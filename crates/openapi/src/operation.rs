@@ -19,13 +19,20 @@ use crate::document::Document;
 pub(crate) use arguments::{Arguments, BodyArguments};
 pub(crate) use body::{BodyFormat, FieldEncoding, RequestBody};
 pub(crate) use parameter::{Location, Parameter, Style};
-pub(crate) use response::Responses;
-pub(crate) use security::{SchemeKind, SecurityAlternative, SecurityScheme, scheme_names};
+pub(crate) use response::{DocumentedResponse, Responses, status_object};
+pub(crate) use security::{SchemeKind, SecurityAlternative, SecurityScheme, schemes};
 pub(crate) use server::{Servers, check_base_url, document_servers};
 pub(crate) use template::{PathTemplate, Segment};
 
 /// The fields of a path item that are operations (OpenAPI 3.2, section 4.9.1).
 const METHODS: [&str; 9] = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
+
+/// The methods that no tool has. A server sends a request with `TRACE` back with its credentials (RFC
+/// 9110, section 9.3.8), and so does IIS with `TRACK`. `CONNECT` has no path.
+const UNSUPPORTED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
+
+/// The number of security schemes that a name is compared with in one step of the document's budget.
+const SCHEMES_PER_STEP: usize = 16;
 
 /// An operation, before its parts are parsed.
 #[derive(Clone)]
@@ -118,29 +125,39 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Parses the operation `entry`. `server` is the base URL of its requests. The parameters with
-    /// the names `fixed_headers` are not arguments.
+    /// Parses the operation `entry`. `schemes` are those of the document, and `server` is the base URL of its requests. The parameters with
+    /// the names `fixed_headers` are not arguments. Without `has_output_schemas`, responses are not
+    /// checked.
     ///
     /// # Errors
     ///
     /// Fails with a description of the fault, for a diagnostic.
     pub(crate) fn parse(
         document: &Document,
+        schemes: &[SecurityScheme],
         entry: &OperationEntry<'_>,
         server: Url,
         fixed_headers: &[HeaderName],
+        has_output_schemas: bool,
     ) -> Result<Self, String> {
         let OperationHead { method, path, operation, .. } = &entry.head;
         let path_item = entry.path_item.clone()?;
-        let schemes = security::schemes(document);
-        let mut parameters = parameter::parse_all(document, path_item, operation, &schemes)?;
+        if UNSUPPORTED_METHODS.contains(&method.as_str()) {
+            return Err(format!(
+                "the method {method} is not supported, because it shows the credentials of a request to others"
+            ));
+        }
+        let mut parameters = parameter::parse_all(document, path_item, operation, schemes)?;
         parameters.retain(|it| {
             it.location != Location::Header || !fixed_headers.iter().any(|name| it.has_name(name))
         });
         let path = PathTemplate::parse(path, &parameters)?;
+        // A parameter in the path of the operation has its value there.
+        let fixed = path.query_names();
+        parameters.retain(|it| it.location != Location::Query || !fixed.contains(&it.name));
         let body = match operation.get("requestBody") {
             // The semantics of a body are not defined for these methods (RFC 9110, section 9.3).
-            Some(_) if matches!(*method, Method::GET | Method::HEAD | Method::TRACE) => None,
+            Some(_) if matches!(*method, Method::GET | Method::HEAD) => None,
             Some(body) => RequestBody::parse(document, document.resolve(body)?)?,
             None => None,
         };
@@ -149,8 +166,8 @@ impl Operation {
             server,
             path,
             arguments: Arguments::build(document, parameters, body)?,
-            responses: Responses::parse(document, operation),
-            security: security::alternatives(document, operation, &schemes),
+            responses: Responses::parse(document, method, operation, has_output_schemas),
+            security: security::alternatives(document, operation, schemes)?,
         })
     }
 }

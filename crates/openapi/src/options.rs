@@ -51,9 +51,9 @@ pub struct OpenApiOptions {
     pub max_response_bytes: usize,
     /// The maximum length of the document, in bytes. Default: 32 MiB.
     pub max_document_bytes: usize,
-    /// `true` if tools have the schema of the documented response as output schema. The result of a
-    /// call that does not match the schema is an error then: disable it for a server that deviates
-    /// from its document. Default: `true`.
+    /// `true` if tools have output schemas, and bodies are checked against the documented schemas of
+    /// their status. A body that does not match is an error then: disable it for a server that
+    /// deviates from its document. Default: `true`.
     pub has_output_schemas: bool,
     pub(crate) credentials: Credentials,
     /// The credentials of the principals, by their ids.
@@ -136,7 +136,7 @@ impl OpenApiOptions {
         Self { max_document_bytes: bytes, ..self }
     }
 
-    /// Omits [output schemas](Self::has_output_schemas).
+    /// Omits [output schemas](Self::has_output_schemas) and the check of responses.
     #[must_use]
     pub fn without_output_schemas(self) -> Self {
         Self { has_output_schemas: false, ..self }

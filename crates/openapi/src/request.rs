@@ -2,20 +2,23 @@
 
 mod encode;
 mod form;
+mod secrets;
 mod style;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use haft_core::{ToolError, text};
+use haft_core::ToolError;
 use reqwest::{
     Request, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue},
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde_json::{Map, Value};
+
+pub(crate) use self::secrets::without_secrets;
 
 use self::encode::{encode, encode_cookie, scalar_text};
 use crate::{
-    Credentials,
+    Credentials, number,
     operation::{
         BodyArguments, BodyFormat, Location, Operation, Parameter, RequestBody, SchemeKind, SecurityScheme,
         Segment, Style,
@@ -51,13 +54,20 @@ pub(crate) async fn prepare(
     credentials: &Credentials,
     headers: &[(HeaderName, HeaderValue)],
 ) -> Result<PreparedRequest, ToolError> {
+    for (argument, value) in arguments {
+        if let Some(number) = number::first_rounded(value) {
+            let reason =
+                format!("the number {number} is beyond 64 bits and may be rounded: send fewer digits");
+            return Err(invalid(argument, &reason));
+        }
+    }
     let mut parts = Parts::default();
     parts.query.extend(operation.path.query.clone());
     for (argument, parameter) in &operation.arguments.parameters {
         match arguments.get(argument) {
             None | Some(Value::Null) => {}
             Some(value) => {
-                check_exploded_names(operation, parameter, value)
+                check_exploded_names(operation, parameter, value, headers)
                     .map_err(|reason| invalid(argument, &reason))?;
                 parts.add_parameter(parameter, value).map_err(|reason| invalid(argument, &reason))?;
             }
@@ -95,24 +105,55 @@ pub(crate) async fn prepare(
 }
 
 /// Checks the members of `value`, an object whose members become parameters of their own. They must
-/// not be other parameters of the operation, or its credentials.
-fn check_exploded_names(operation: &Operation, parameter: &Parameter, value: &Value) -> Result<(), String> {
-    let (Style::Form { explode: true, .. }, Value::Object(members)) = (parameter.style, value) else {
-        return Ok(());
+/// not be other parameters of the operation, parameters in its path, its credentials, or cookies in
+/// `headers`.
+fn check_exploded_names(
+    operation: &Operation,
+    parameter: &Parameter,
+    value: &Value,
+    headers: &[(HeaderName, HeaderValue)],
+) -> Result<(), String> {
+    let names: Vec<String> = match (parameter.style, value) {
+        (Style::Form { explode: true, .. }, Value::Object(members)) => members.keys().cloned().collect(),
+        (Style::DeepObject { .. }, Value::Object(members)) => {
+            members.keys().map(|key| format!("{}[{key}]", parameter.name)).collect()
+        }
+        _ => return Ok(()),
     };
-    let others = operation.arguments.parameters.iter().map(|(_, other)| other);
-    let others = others.filter(|other| other.location == parameter.location && other.name != parameter.name);
-    let others: Vec<_> = others.map(|other| other.name.as_str()).collect();
-    let is_credential = |name: &str| {
-        operation.security.iter().flatten().any(|scheme| match &scheme.kind {
-            SchemeKind::ApiKey { name: key, location } => *location == parameter.location && key == name,
-            _ => false,
-        })
+    let is_deep = matches!(parameter.style, Style::DeepObject { .. });
+    let mut others: Vec<String> = Vec::new();
+    for (_, other) in &operation.arguments.parameters {
+        if other.location == parameter.location && other.name != parameter.name {
+            others.push(other.name.clone());
+        }
+    }
+    for scheme in operation.security.iter().flatten() {
+        if let SchemeKind::ApiKey { name, location } = &scheme.kind
+            && *location == parameter.location
+        {
+            others.push(name.clone());
+        }
+    }
+    match parameter.location {
+        Location::Query => others.extend(operation.path.query_names()),
+        Location::Cookie => others.extend(cookie_names(headers)),
+        Location::Path | Location::Header => {}
+    }
+    // Some servers ignore case, or read `a[]` as a value of `a`.
+    let base = |name: &str| {
+        let name = if is_deep { name } else { name.split('[').next().unwrap_or_default() };
+        name.trim().to_ascii_lowercase()
     };
-    match members.keys().find(|name| others.contains(&name.as_str()) || is_credential(name)) {
+    match names.iter().find(|name| others.iter().any(|other| base(other) == base(name))) {
         Some(name) => Err(format!("the member {name:?} is another parameter of the operation")),
         None => Ok(()),
     }
+}
+
+fn cookie_names(headers: &[(HeaderName, HeaderValue)]) -> Vec<String> {
+    let cookies = headers.iter().filter(|(name, _)| *name == COOKIE);
+    let pairs = cookies.filter_map(|(_, value)| value.to_str().ok()).flat_map(|text| text.split(';'));
+    pairs.map(|pair| pair.split('=').next().unwrap_or_default().trim().to_owned()).collect()
 }
 
 fn invalid(argument: &str, reason: &str) -> ToolError {
@@ -266,13 +307,6 @@ async fn add_body(
     request.headers_mut().insert(CONTENT_TYPE, content_type);
     *request.body_mut() = Some(bytes.into());
     Ok(())
-}
-
-/// Returns `text` without the `secrets` of at least 4 bytes. Shorter ones may occur inside other
-/// words.
-pub(crate) fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
-    let secrets = secrets.iter().map(ExposeSecret::expose_secret).filter(|it| it.len() >= 4);
-    text::without_secrets(text, secrets, "[redacted]").into_owned()
 }
 
 /// Returns the scheme, the host, the port and the path of `url`. The query may contain secrets.

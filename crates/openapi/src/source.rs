@@ -3,6 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_core::{
     ToolSource,
     toolset::{Diagnostic, ListContext, SourceError, ToolList},
@@ -17,7 +18,9 @@ use crate::{
     Credentials, OpenApiError, OpenApiOptions, definition,
     document::{self, Document},
     http,
-    operation::{self, Operation, Servers, check_base_url, document_servers, operations},
+    operation::{
+        self, Operation, SchemeKind, SecurityScheme, Servers, check_base_url, document_servers, operations,
+    },
     request::display_url,
     tool::{OpenApiTool, SharedSettings},
 };
@@ -123,7 +126,8 @@ impl OpenApiSource {
 
     fn build(name: &str, document: &Document, options: &OpenApiOptions) -> Result<Self, OpenApiError> {
         let label = format!("openapi:{name}");
-        check_credentials(document, options)?;
+        let schemes = operation::schemes(document);
+        check_credentials(&schemes, options)?;
         let base_url = options.base_url.as_deref().map(parse_base_url).transpose()?;
         let allowed = options.allowed_origins.iter().map(|url| parse_url("allowed_origins", url));
         let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
@@ -136,7 +140,14 @@ impl OpenApiSource {
         let selected = operations(document).into_iter().filter(|entry| options.filter.selects(&entry.head));
         for entry in selected {
             let result = match server(&servers, &entry) {
-                Ok(url) => Operation::parse(document, &entry, url, &fixed_headers),
+                Ok(url) => Operation::parse(
+                    document,
+                    &schemes,
+                    &entry,
+                    url,
+                    &fixed_headers,
+                    options.has_output_schemas,
+                ),
                 Err(reason) => {
                     without_server += 1;
                     no_server.get_or_insert_with(|| reason.clone());
@@ -144,7 +155,7 @@ impl OpenApiSource {
                 }
             };
             let tool = result.and_then(|operation| {
-                let definition = definition::build(&entry.head, &operation, options)?;
+                let definition = definition::build(&entry.head, &operation)?;
                 Ok(OpenApiTool::new(definition, operation, Arc::clone(&shared)))
             });
             match tool {
@@ -168,14 +179,15 @@ fn server(servers: &Servers<'_>, entry: &operation::OperationEntry<'_>) -> Resul
     servers.base_url(entry.path_item.clone()?, entry.head.operation)
 }
 
-/// Checks that each credential has a security scheme in `document`.
-fn check_credentials(document: &Document, options: &OpenApiOptions) -> Result<(), OpenApiError> {
-    let known = operation::scheme_names(document);
-    let mut schemes = [&options.credentials]
+/// Checks that each credential has one of `schemes`, the security schemes of the document.
+fn check_credentials(schemes: &[SecurityScheme], options: &OpenApiOptions) -> Result<(), OpenApiError> {
+    let supported = schemes.iter().filter(|scheme| scheme.kind != SchemeKind::Unsupported);
+    let known: Vec<_> = supported.map(|scheme| scheme.name.as_str()).collect();
+    let mut used = [&options.credentials]
         .into_iter()
         .chain(options.principal_credentials.values())
         .flat_map(Credentials::schemes);
-    match schemes.find(|scheme| !known.iter().any(|it| it == scheme)) {
+    match used.find(|scheme| !known.contains(scheme)) {
         None => Ok(()),
         Some(unknown) => {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -217,10 +229,19 @@ fn shared_settings(options: &OpenApiOptions) -> Result<SharedSettings, OpenApiEr
     })
 }
 
-/// Returns `value`, and `value` without a scheme such as `Bearer`.
+/// Returns the secrets in the header value `value`: the value, its words such as the token after
+/// `Bearer`, the values of cookies, and the password behind `Basic`.
 fn header_secrets(value: &SecretString) -> Vec<SecretString> {
-    let bare = value.expose_secret().rsplit_once(' ').map(|(_, bare)| bare.to_owned().into());
-    std::iter::once(value.clone()).chain(bare).collect()
+    let text = value.expose_secret();
+    let mut secrets = vec![text.to_owned()];
+    secrets.extend(text.rsplit_once(' ').map(|(_, bare)| bare.to_owned()));
+    secrets.extend(text.split(';').filter_map(|pair| Some(pair.split_once('=')?.1.trim().to_owned())));
+    let decoded = text.strip_prefix("Basic ").and_then(|encoded| STANDARD.decode(encoded.trim()).ok());
+    if let Some(login) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        secrets.extend(login.split_once(':').map(|(_, password)| password.to_owned()));
+        secrets.push(login);
+    }
+    secrets.into_iter().map(SecretString::from).collect()
 }
 
 fn parse_url(option: &'static str, url: &str) -> Result<Url, OpenApiError> {

@@ -59,8 +59,8 @@ impl OpenApiTool {
         let prepared =
             request::prepare(&self.operation, arguments, &credentials, &self.shared.headers).await?;
         let response = self.send(&prepared).await?;
-        if response.status.is_success() {
-            return Ok(ToolResponse::Done(result::output(response)));
+        if result::is_success(&self.operation.method, response.status) {
+            return Ok(ToolResponse::Done(result::output(response, &self.operation.responses)?));
         }
         let PreparedRequest { mut secrets, missing_schemes, .. } = prepared;
         secrets.extend(self.shared.header_secrets.iter().cloned());

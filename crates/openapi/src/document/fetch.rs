@@ -35,7 +35,7 @@ pub(crate) async fn fetch(
     if !response.status.is_success() {
         return Err(fault(format!("HTTP {}", response.status)));
     }
-    String::from_utf8(response.body).map_err(|_| fault("it is not UTF-8".to_owned()))
+    decode(response.body).map_err(fault)
 }
 
 /// Reads the text of the document at `path`.
@@ -48,5 +48,14 @@ pub(crate) fn read(path: &Path, max_bytes: usize) -> Result<String, OpenApiError
     if bytes.len() > max_bytes {
         return Err(OpenApiError::TooLarge { limit: max_bytes });
     }
-    String::from_utf8(bytes).map_err(|_| fault("it is not UTF-8".to_owned()))
+    decode(bytes).map_err(fault)
+}
+
+/// Decodes the text of a document.
+fn decode(bytes: Vec<u8>) -> Result<String, String> {
+    let encoding = match bytes.as_slice() {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16: save it as UTF-8",
+        _ => "it is not UTF-8",
+    };
+    String::from_utf8(bytes).map_err(|_| encoding.to_owned())
 }

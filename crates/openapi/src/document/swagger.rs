@@ -3,6 +3,8 @@
 //! References such as `#/definitions/Pet` stay valid, because all other fields of the document are
 //! kept.
 
+use std::collections::BTreeMap;
+
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +13,8 @@ const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "
 const URL_ENCODED: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &str = "multipart/form-data";
 const JSON: &str = "application/json";
+/// The maximum number of media types of a body.
+const MAX_MEDIA_TYPES: usize = 16;
 
 /// The fields of a parameter that are not a part of its schema.
 const PARAMETER_FIELDS: [&str; 7] =
@@ -72,13 +76,18 @@ fn convert_path_item(root: &Value, item: &mut Value) {
 /// item.
 fn convert_operation(root: &Value, operation: &mut Map<String, Value>, shared: Option<&Value>) {
     let own = operation.shift_remove("parameters");
-    let mut parameters: Vec<&Value> = Vec::new();
+    // A parameter of the operation replaces one of its path item.
+    let mut parameters: BTreeMap<_, &Value> = BTreeMap::new();
+    let mut order = Vec::new();
     for parameter in [shared, own.as_ref()].into_iter().flatten().filter_map(Value::as_array).flatten() {
         let parameter = resolve(root, parameter);
-        let identity = |it: &Value| (it.get("name").cloned(), it.get("in").cloned());
-        parameters.retain(|earlier| identity(earlier) != identity(parameter));
-        parameters.push(parameter);
+        let field = |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default();
+        let identity = (field("name"), field("in"));
+        if parameters.insert(identity, parameter).is_none() {
+            order.push(identity);
+        }
     }
+    let parameters: Vec<&Value> = order.iter().filter_map(|it| parameters.get(it).copied()).collect();
     let location = |it: &Value| it.get("in").and_then(Value::as_str).unwrap_or_default().to_owned();
     let consumes = media_types(root, operation, "consumes");
     let (fields, others): (Vec<_>, Vec<_>) =
@@ -107,7 +116,10 @@ fn resolve<'v>(root: &'v Value, value: &'v Value) -> &'v Value {
 /// Returns the media types in the field `key` of `operation` or `root`.
 fn media_types(root: &Value, operation: &Map<String, Value>, key: &str) -> Vec<String> {
     let own = operation.get(key).or_else(|| root.get(key));
-    strings(own).map(str::to_owned).collect()
+    let mut media_types: Vec<_> = strings(own).map(str::to_owned).collect();
+    // Each of them gets a copy of the schema.
+    media_types.truncate(MAX_MEDIA_TYPES);
+    media_types
 }
 
 fn request_body(parameter: &Value, consumes: &[String]) -> Value {
@@ -140,7 +152,17 @@ fn form_body(fields: &[&Value], consumes: &[String]) -> Value {
     let is_multipart = has_files || consumes.first().is_some_and(|it| it == MULTIPART);
     let media_type = if is_multipart { MULTIPART } else { URL_ENCODED };
     let schema = json!({"type": "object", "properties": properties, "required": required});
-    json!({"content": { media_type: {"schema": schema} }, "required": !required.is_empty()})
+    let lists = fields.iter().filter(|field| field.get("type").is_some_and(|it| it == "array"));
+    let encoding = |field: &&&Value| {
+        let (style, explode) = list_style(field);
+        (name(field), json!({"style": style, "explode": explode}))
+    };
+    let encodings: Map<_, _> = lists.map(|field| encoding(&field)).collect();
+    let mut content = json!({ "schema": schema });
+    if let Some(content) = content.as_object_mut().filter(|_| !encodings.is_empty()) {
+        content.insert("encoding".to_owned(), encodings.into());
+    }
+    json!({"content": { media_type: content }, "required": !required.is_empty()})
 }
 
 fn parameter(parameter: &Value) -> Value {
@@ -149,19 +171,24 @@ fn parameter(parameter: &Value) -> Value {
         converted.extend(parameter.get(key).map(|value| (key.to_owned(), value.clone())));
     }
     let is_query = parameter.get("in").is_some_and(|it| it == "query");
-    let style = match parameter.get("collectionFormat").and_then(Value::as_str) {
-        Some("multi") => Some(("form", true)),
-        Some("ssv") => Some(("spaceDelimited", false)),
-        Some("pipes") => Some(("pipeDelimited", false)),
-        Some("tsv") => Some(("tabDelimited", false)),
-        _ => Some(("form", false)),
-    };
-    if let Some((style, explode)) = style.filter(|_| is_query) {
+    if is_query {
+        let (style, explode) = list_style(parameter);
         converted.insert("style".to_owned(), style.into());
         converted.insert("explode".to_owned(), explode.into());
     }
     converted.insert("schema".to_owned(), parameter_schema(parameter, false));
     Value::Object(converted)
+}
+
+/// Returns the style of a list and its `explode`. The default is values with commas.
+fn list_style(parameter: &Value) -> (&'static str, bool) {
+    match parameter.get("collectionFormat").and_then(Value::as_str) {
+        Some("multi") => ("form", true),
+        Some("ssv") => ("spaceDelimited", false),
+        Some("pipes") => ("pipeDelimited", false),
+        Some("tsv") => ("tabDelimited", false),
+        _ => ("form", false),
+    }
 }
 
 /// Returns the schema in the fields of `parameter`. The schema of a form field has its description.

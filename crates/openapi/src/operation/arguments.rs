@@ -1,6 +1,6 @@
 //! The arguments of an operation: one object with the parameters and the body.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -77,7 +77,7 @@ impl Arguments {
                     (body, BodyArguments::Members)
                 }
                 None => {
-                    let name = free_name("body", &names);
+                    let name = free_name("body", &names.iter().cloned().collect());
                     let schema = translator.translate(&with_description(&body))?;
                     if body.is_required {
                         required.push(Value::from(name.as_str()));
@@ -109,16 +109,31 @@ fn members(document: &Document, body: &RequestBody, names: &[String]) -> Option<
     if matches!(body.format, BodyFormat::Text | BodyFormat::Binary) {
         return None;
     }
-    let object = plain_object(document, &body.schema, 0)?;
+    let object = plain_object(document, &body.schema, None, 0)?;
     let is_free = !object.properties.keys().any(|name| names.contains(name));
     let is_always_sent = body.is_required || object.required.is_empty();
     (!object.properties.is_empty() && is_free && is_always_sent).then_some(object)
 }
 
 /// Returns the properties of `schema`, an object or an `allOf` of objects. `None` if it has other
-/// assertions.
-fn plain_object(document: &Document, schema: &Value, depth: usize) -> Option<PlainObject> {
-    let schema = document.resolve(schema).ok()?.as_object().filter(|_| depth < MAX_COMPOSITION_DEPTH)?;
+/// assertions, or stands for its subtypes. `owner` is the JSON pointer of the named schema that has
+/// `schema` in its `allOf`.
+fn plain_object(
+    document: &Document,
+    schema: &Value,
+    owner: Option<&str>,
+    depth: usize,
+) -> Option<PlainObject> {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    let target = reference.map(|reference| document.follow(reference)).transpose().ok()?;
+    let schema = target.as_ref().map_or(schema, |(_, target)| *target);
+    let pointer = target.as_ref().map(|(pointer, _)| pointer.as_str());
+    let is_base = |pointer| owner.is_some_and(|owner| document.extends(owner, pointer));
+    if pointer.is_some_and(|pointer| document.is_supertype(pointer, schema) && !is_base(pointer)) {
+        return None;
+    }
+    let schema = schema.as_object().filter(|_| depth < MAX_COMPOSITION_DEPTH)?;
+    document.spend(schema.len()).ok()?;
     let is_object = match schema.get("type") {
         None => schema.contains_key("properties") || schema.contains_key("allOf"),
         Some(name) => name == "object",
@@ -159,7 +174,7 @@ fn plain_object(document: &Document, schema: &Value, depth: usize) -> Option<Pla
     };
     let composed = list("allOf");
     for member in &composed {
-        object.merge(plain_object(document, member, depth + 1)?)?;
+        object.merge(plain_object(document, member, pointer, depth + 1)?)?;
     }
     // `additionalProperties` of a member would not permit the properties of the others.
     (composed.is_empty() || object.additional.as_ref().is_none_or(|it| *it == Value::Bool(true)))
@@ -229,16 +244,21 @@ fn with_description(body: &RequestBody) -> Value {
 /// parameter of the same name, the location is appended: `id_path` and `id_query`.
 fn argument_names(parameters: &[Parameter]) -> Vec<String> {
     let bases: Vec<_> = parameters.iter().map(|it| base_name(&it.name)).collect();
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for base in &bases {
+        *uses.entry(base).or_default() += 1;
+    }
+    // Without the names of later parameters, an appended location could take one of them.
+    let mut taken: HashSet<String> =
+        bases.iter().filter(|base| uses.get(&***base) == Some(&1)).cloned().collect();
     let mut names: Vec<String> = Vec::new();
     for (parameter, base) in parameters.iter().zip(&bases) {
-        let is_shared = bases.iter().filter(|it| *it == base).count() > 1;
-        let name = match is_shared {
-            true => format!("{base}_{}", parameter.location.name()),
-            false => base.clone(),
+        let name = match uses.get(&**base) {
+            Some(1) => base.clone(),
+            _ => free_name(&format!("{base}_{}", parameter.location.name()), &taken),
         };
-        // Without the names of later parameters, an appended location could take one of them.
-        let others: Vec<_> = names.iter().chain(bases.iter().filter(|it| *it != base)).cloned().collect();
-        names.push(free_name(&name, &others));
+        taken.insert(name.clone());
+        names.push(name);
     }
     names
 }
@@ -260,7 +280,7 @@ fn base_name(name: &str) -> String {
 }
 
 /// Returns `name`, or `name` with the first number that makes it different from `taken`.
-fn free_name(name: &str, taken: &[String]) -> String {
+fn free_name(name: &str, taken: &HashSet<String>) -> String {
     let numbered = (2..=taken.len() + 2).map(|number| format!("{name}_{number}"));
     let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
     candidates.find(|it| !taken.contains(it)).unwrap_or_else(|| name.to_owned())

@@ -40,11 +40,48 @@ pub(crate) enum BodyFormat {
 /// The encoding of a field of a form (OpenAPI 3.1, section 4.8.15).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldEncoding {
-    pub(crate) content_type: Option<String>,
-    /// The style of a field in a form of type `application/x-www-form-urlencoded`.
+    /// The declared media types, which may be ranges such as `image/*`. Empty without a declaration.
+    pub(crate) media_types: Vec<String>,
+    /// The style of a field in a form of type `application/x-www-form-urlencoded`, and of a list in a
+    /// multipart form.
     pub(crate) style: Option<Style>,
     /// `true` if the argument is base64, and the field has the decoded bytes.
     pub(crate) is_binary: bool,
+}
+
+impl FieldEncoding {
+    /// Returns `preferred` if it is declared, or else the first declared media type that is not a
+    /// range.
+    pub(crate) fn media_type<'s>(&'s self, preferred: Option<&'s str>) -> Option<&'s str> {
+        let accepts = |media_type: &str| self.media_types.iter().any(|range| is_in_range(media_type, range));
+        let first = self.media_types.iter().map(String::as_str).find(|it| !it.contains('*'));
+        preferred.filter(|it| self.media_types.is_empty() || accepts(it)).or(first)
+    }
+
+    /// Returns `true` if the declared media types are neither text nor JSON.
+    fn declares_bytes(&self) -> bool {
+        let is_bytes = |media_type: &String| {
+            let essence = essence(media_type);
+            let is_range = essence.starts_with('*') || essence == "application/*";
+            !is_range
+                && !is_text(&essence)
+                && !is_json(&essence)
+                && essence != "application/x-www-form-urlencoded"
+        };
+        !self.media_types.is_empty() && self.media_types.iter().all(is_bytes)
+    }
+
+    /// Returns the declared media type of a text that JSON cannot replace, such as XML.
+    fn text_type(&self) -> Option<&str> {
+        self.media_type(None).filter(|it| is_text(it) && !is_json(it))
+    }
+}
+
+fn is_in_range(media_type: &str, range: &str) -> bool {
+    let (media_type, range) = (essence(media_type), essence(range));
+    range == "*/*"
+        || media_type == range
+        || range.strip_suffix('*').is_some_and(|it| media_type.starts_with(it))
 }
 
 impl RequestBody {
@@ -69,7 +106,7 @@ impl RequestBody {
         };
         let schema = match &format {
             BodyFormat::Json | BodyFormat::UrlEncoded(_) => schema,
-            BodyFormat::Multipart(encodings) => with_base64_fields(document, schema, encodings)?,
+            BodyFormat::Multipart(encodings) => with_field_arguments(document, schema, encodings, 0)?,
             BodyFormat::Text => {
                 json!({"type": "string", "description": format!("The body, as {media_type}.")})
             }
@@ -113,12 +150,7 @@ fn field_encodings(
     schema: &Value,
     entry: &Value,
 ) -> Result<BTreeMap<String, FieldEncoding>, String> {
-    let mut fields = BTreeMap::new();
-    let properties = document.resolve(schema)?.get("properties").and_then(Value::as_object);
-    for (name, property) in properties.into_iter().flatten() {
-        let is_binary = file_schema(document, property, 0).is_some();
-        fields.insert(name.clone(), FieldEncoding { is_binary, ..FieldEncoding::default() });
-    }
+    let mut fields: BTreeMap<String, FieldEncoding> = BTreeMap::new();
     let encodings = entry.get("encoding").and_then(Value::as_object);
     for (name, encoding) in encodings.into_iter().flatten() {
         let text = |key: &str| encoding.get(key).and_then(Value::as_str);
@@ -129,50 +161,116 @@ fn field_encodings(
             let explode = flag("explode").unwrap_or(style == "form");
             Style::parse(style, explode, flag("allowReserved").unwrap_or(false))
         });
-        // A list of media types or a range does not determine the type of a field.
-        field.content_type =
-            text("contentType").filter(|it| !it.contains([',', '*'])).map(|it| it.trim().to_owned());
+        let media_types = text("contentType").unwrap_or_default().split(',').map(str::trim);
+        field.media_types = media_types.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    }
+    let mut properties = Map::new();
+    collect_properties(document, schema, &mut properties, 0)?;
+    for (name, property) in &properties {
+        let field = fields.entry(name.clone()).or_default();
+        field.is_binary = file_schema(document, property, field.declares_bytes(), 0).is_some();
+        if field.is_binary && field.media_types.is_empty() {
+            field.media_types.extend(content_media_type(document, property));
+        }
     }
     Ok(fields)
 }
 
-/// Returns the schema of a multipart body, in which files are strings in base64.
-fn with_base64_fields(
+/// Adds the properties of `schema` and of its `allOf` to `properties`.
+fn collect_properties(
+    document: &Document,
+    schema: &Value,
+    properties: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), String> {
+    let schema = document.resolve(schema)?;
+    let own = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in own {
+        document.spend(1)?;
+        properties.entry(name.clone()).or_insert_with(|| property.clone());
+    }
+    for member in composed(schema, depth) {
+        document.spend(1)?;
+        collect_properties(document, member, properties, depth + 1)?;
+    }
+    Ok(())
+}
+
+fn composed(schema: &Value, depth: usize) -> impl Iterator<Item = &Value> {
+    let members = schema.get("allOf").and_then(Value::as_array).filter(|_| depth < MAX_FILE_DEPTH);
+    members.into_iter().flatten()
+}
+
+/// Returns `contentMediaType` of the bytes that `property` describes.
+fn content_media_type(document: &Document, property: &Value) -> Option<String> {
+    let property = document.resolve(property).ok()?;
+    let property = property.get("items").and_then(|items| document.resolve(items).ok()).unwrap_or(property);
+    property.get("contentMediaType")?.as_str().map(str::to_owned)
+}
+
+/// Returns the schema of a multipart body, in which files are strings in base64, and objects of a
+/// text type such as XML are strings.
+fn with_field_arguments(
     document: &Document,
     schema: Value,
     encodings: &BTreeMap<String, FieldEncoding>,
+    depth: usize,
 ) -> Result<Value, String> {
-    if !encodings.values().any(|field| field.is_binary) {
+    if !encodings.values().any(|field| field.is_binary || field.text_type().is_some()) {
         return Ok(schema);
     }
+    document.spend(1)?;
     let mut schema = document.resolve(&schema)?.clone();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for (_, property) in properties.into_iter().flatten() {
-        if let Some(mut file) = file_schema(document, property, 0) {
-            let description = document.resolve(property)?.get("description").and_then(Value::as_str);
-            let note = match description.filter(|it| !it.is_empty()) {
+    for (name, property) in properties.into_iter().flatten() {
+        let Some(field) = encodings.get(name) else { continue };
+        let described = document.resolve(property)?;
+        let description = described.get("description").and_then(Value::as_str).filter(|it| !it.is_empty());
+        if let Some(mut file) = file_schema(document, property, field.declares_bytes(), 0) {
+            let note = match description {
                 Some(description) => format!("{} The file is in base64.", description.trim_end()),
                 None => "The content of the file, in base64.".to_owned(),
             };
             file.insert("description".to_owned(), note.into());
             *property = Value::Object(file);
+        } else if let Some(media_type) = field.text_type().filter(|_| is_object(described)) {
+            let description = description.map(|it| format!("{} ", it.trim_end())).unwrap_or_default();
+            *property =
+                json!({"type": "string", "description": format!("{description}The text, as {media_type}.")});
+        }
+    }
+    if depth < MAX_FILE_DEPTH
+        && let Some(Value::Array(members)) = schema.get_mut("allOf")
+    {
+        for member in members {
+            *member = with_field_arguments(document, member.take(), encodings, depth + 1)?;
         }
     }
     Ok(schema)
 }
 
+fn is_object(schema: &Value) -> bool {
+    schema.get("type").map_or_else(|| schema.get("properties").is_some(), |it| it == "object")
+}
+
 /// Returns the schema of an argument in base64 if `schema` describes bytes or a list of bytes.
-/// `None` for other values.
-fn file_schema(document: &Document, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
+/// `None` for other values. With `declares_bytes`, a string is bytes.
+fn file_schema(
+    document: &Document,
+    schema: &Value,
+    declares_bytes: bool,
+    depth: usize,
+) -> Option<Map<String, Value>> {
+    document.spend(1).ok()?;
     let schema = document.resolve(schema).ok().filter(|_| depth < MAX_FILE_DEPTH)?;
     let mut file = Map::new();
-    if is_bytes(schema) {
+    if is_bytes(schema) || (declares_bytes && is_plain_string(schema)) {
         file.insert("type".to_owned(), "string".into());
         file.insert("contentEncoding".to_owned(), "base64".into());
         return Some(file);
     }
     if let Some(items) = schema.get("items") {
-        let items = file_schema(document, items, depth + 1)?;
+        let items = file_schema(document, items, declares_bytes, depth + 1)?;
         file.insert("type".to_owned(), "array".into());
         file.insert("items".to_owned(), items.into());
         let bounds = ["minItems", "maxItems"].into_iter();
@@ -181,7 +279,26 @@ fn file_schema(document: &Document, schema: &Value, depth: usize) -> Option<Map<
     }
     // FastAPI describes an optional file as `anyOf` of a file and null.
     let members = schema.get("anyOf").and_then(Value::as_array)?;
-    members.iter().find_map(|member| file_schema(document, member, depth + 1))
+    members.iter().find_map(|member| file_schema(document, member, declares_bytes, depth + 1))
+}
+
+/// Returns `true` for a string, or any value, without a keyword about its form.
+fn is_plain_string(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(true) };
+    keywords.get("type").is_none_or(|it| it == "string")
+        && keywords.keys().all(|key| {
+            key.starts_with("x-")
+                || matches!(
+                    &**key,
+                    "type"
+                        | "title"
+                        | "description"
+                        | "example"
+                        | "examples"
+                        | "contentMediaType"
+                        | "nullable"
+                )
+        })
 }
 
 /// Returns `true` for `format: binary` of OpenAPI 3.0, `type: file` of Swagger 2.0, and a string

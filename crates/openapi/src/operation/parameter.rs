@@ -1,13 +1,16 @@
+use std::collections::HashMap;
+
 use reqwest::header::HeaderName;
 use serde_json::{Map, Value};
 
-use super::{SchemeKind, SecurityScheme};
+use super::{SCHEMES_PER_STEP, SchemeKind, SecurityScheme};
 use crate::document::Document;
 
 /// The headers that are not arguments. OpenAPI 3.1, section 4.8.12.2, excludes the first three. The
 /// others belong to the connection, or are set from the security requirement.
-const RESERVED_HEADERS: [&str; 10] = [
+const RESERVED_HEADERS: [&str; 11] = [
     "accept",
+    "accept-encoding",
     "content-type",
     "authorization",
     "connection",
@@ -32,7 +35,7 @@ pub(crate) struct Parameter {
 }
 
 /// The part of a request that contains a parameter (`in`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Location {
     Path,
     Query,
@@ -105,12 +108,15 @@ pub(super) fn parse_all(
     schemes: &[SecurityScheme],
 ) -> Result<Vec<Parameter>, String> {
     let mut parameters: Vec<Parameter> = Vec::new();
+    let mut places: HashMap<(String, Location), usize> = HashMap::new();
     for owner in [path_item, operation] {
         let listed = owner.get("parameters").and_then(Value::as_array);
         for parameter in listed.into_iter().flatten() {
+            document.spend(1 + schemes.len() / SCHEMES_PER_STEP)?;
             let Some(parameter) = parse(document, document.resolve(parameter)?)? else { continue };
-            let is_same = |it: &Parameter| it.name == parameter.name && it.location == parameter.location;
-            match parameters.iter_mut().find(|it| is_same(it)) {
+            let key = (parameter.name.clone(), parameter.location);
+            let place = *places.entry(key).or_insert(parameters.len());
+            match parameters.get_mut(place) {
                 Some(earlier) => *earlier = parameter,
                 None => parameters.push(parameter),
             }

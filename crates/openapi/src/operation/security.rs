@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Location;
+use super::{Location, SCHEMES_PER_STEP};
 use crate::document::Document;
 
 /// A security scheme that a credential can satisfy.
@@ -32,7 +32,7 @@ pub(crate) enum SchemeKind {
 pub(crate) type SecurityAlternative = Vec<SecurityScheme>;
 
 /// Returns the security schemes of `document`.
-pub(super) fn schemes(document: &Document) -> Vec<SecurityScheme> {
+pub(crate) fn schemes(document: &Document) -> Vec<SecurityScheme> {
     let schemes = document.root().pointer("/components/securitySchemes").and_then(Value::as_object);
     let schemes = schemes.into_iter().flatten();
     let parsed = schemes.map(|(name, scheme)| {
@@ -40,12 +40,6 @@ pub(super) fn schemes(document: &Document) -> Vec<SecurityScheme> {
         SecurityScheme { name: name.clone(), kind }
     });
     parsed.collect()
-}
-
-/// Returns the names of the schemes that a credential can satisfy.
-pub(crate) fn scheme_names(document: &Document) -> Vec<String> {
-    let supported = schemes(document).into_iter().filter(|it| it.kind != SchemeKind::Unsupported);
-    supported.map(|scheme| scheme.name).collect()
 }
 
 fn parse(scheme: &Value) -> SchemeKind {
@@ -73,18 +67,26 @@ fn api_key(name: &str, location: Location) -> SchemeKind {
 
 /// Returns the alternatives of the security requirement of `operation`, or of `document` if the
 /// operation has none. An empty alternative permits requests without a credential.
+///
+/// # Errors
+///
+/// Fails if the document takes too many steps.
 pub(super) fn alternatives(
     document: &Document,
     operation: &Value,
     schemes: &[SecurityScheme],
-) -> Vec<SecurityAlternative> {
+) -> Result<Vec<SecurityAlternative>, String> {
     let requirement = operation.get("security").or_else(|| document.root().get("security"));
-    let alternatives = requirement.and_then(Value::as_array).into_iter().flatten();
-    let alternative = |it: &Value| -> SecurityAlternative {
-        let names = it.as_object().into_iter().flatten().map(|(name, _)| name);
-        let scheme = |name: &String| schemes.iter().find(|scheme| scheme.name == *name).cloned();
-        let unknown = |name: &String| SecurityScheme { name: name.clone(), kind: SchemeKind::Unsupported };
-        names.map(|name| scheme(name).unwrap_or_else(|| unknown(name))).collect()
-    };
-    alternatives.map(alternative).collect()
+    let requirement = requirement.and_then(Value::as_array).into_iter().flatten();
+    let mut alternatives = Vec::new();
+    for alternative in requirement {
+        let names = alternative.as_object();
+        document.spend(1 + names.map_or(0, |names| names.len() * (1 + schemes.len() / SCHEMES_PER_STEP)))?;
+        let scheme = |name: &String| {
+            let known = schemes.iter().find(|scheme| scheme.name == *name).cloned();
+            known.unwrap_or_else(|| SecurityScheme { name: name.clone(), kind: SchemeKind::Unsupported })
+        };
+        alternatives.push(names.into_iter().flatten().map(|(name, _)| scheme(name)).collect());
+    }
+    Ok(alternatives)
 }

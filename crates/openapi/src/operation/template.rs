@@ -1,3 +1,5 @@
+use percent_encoding::percent_decode_str;
+
 use super::{Location, Parameter};
 
 /// The path of an operation, as literal text and parameters.
@@ -42,5 +44,14 @@ impl PathTemplate {
             segments.push(Segment::Literal(rest.to_owned()));
         }
         Ok(Self { segments, query })
+    }
+
+    /// Returns the names of the parameters in the query string of the path.
+    pub(crate) fn query_names(&self) -> Vec<String> {
+        let pairs = self.query.as_deref().unwrap_or_default().split(['&', ';']);
+        let names = pairs.filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty());
+        let decode =
+            |name: &str| percent_decode_str(&name.replace('+', " ")).decode_utf8_lossy().into_owned();
+        names.map(decode).collect()
     }
 }

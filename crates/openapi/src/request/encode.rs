@@ -57,14 +57,10 @@ pub(super) fn scalar_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        Value::Number(number) => match number.as_f64() {
-            // Servers reject `3.0` for an integer. 2^53 is the limit of exact integers.
-            Some(float)
-                if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 =>
-            {
-                format!("{float:.0}")
-            }
-            _ => number.to_string(),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            // Servers reject `3.0` and `1e20` for an integer. Without the sign of -0.0.
+            Some(float) => (float + 0.0).to_string(),
+            None => number.to_string(),
         },
         other => other.to_string(),
     }

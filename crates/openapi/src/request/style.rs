@@ -64,6 +64,16 @@ pub(super) fn query(name: &str, style: Style, value: &Value) -> Vec<String> {
     }
 }
 
+/// Returns the items of an array in one text. `None` if each item is a value of its own.
+pub(super) fn joined(style: Style, value: &Value) -> Option<String> {
+    let separator = match (style, value) {
+        (Style::Form { explode: false, .. }, Value::Array(_)) => ',',
+        (Style::Delimited { separator, .. }, Value::Array(_)) => separator,
+        _ => return None,
+    };
+    Some(list(value, &separator.to_string(), false, str::to_owned))
+}
+
 /// Returns `key=value`, or `None` if a list is empty (RFC 6570, section 2.3).
 fn pair(key: &str, value: String) -> Option<String> {
     (!value.is_empty()).then(|| format!("{key}={value}"))

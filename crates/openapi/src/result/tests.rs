@@ -1,12 +1,20 @@
 use expect_test::expect;
-use haft_core::ToolError;
+use haft_core::{ToolError, ToolOutput, text::is_hidden};
 use reqwest::{
     Method, StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
+use serde_json::json;
 
-use super::{output, status_error};
-use crate::http::HttpResponse;
+use super::status_error;
+use crate::{document::Document, http::HttpResponse, operation::Responses};
+
+/// Converts `response` of an operation without documented responses.
+fn output(response: HttpResponse) -> ToolOutput {
+    let document = Document::parse(r#"{"openapi": "3.1.0"}"#, None, 1000).ok().unwrap();
+    let responses = Responses::parse(&document, &Method::GET, &json!({}), true);
+    super::output(response, &responses).unwrap()
+}
 
 fn response(status: u16, headers: &[(&'static str, &'static str)], body: impl Into<Vec<u8>>) -> HttpResponse {
     let headers: HeaderMap = headers
@@ -40,9 +48,18 @@ fn content_follows_the_media_type() {
         response(200, &[], b"\xff\xfe"),
         response(201, &[("location", "/pets/7")], ""),
         response(204, &[], ""),
+        typed("application/json", " \n"),
+        typed("application/json", b"\xef\xbb\xbf"),
+        typed("application/json", "\u{feff}[1]"),
+        typed("text/plain", "\u{feff}a\u{202e}b\u{1b}[31m\u{e0041}"),
+        typed("application/json", "{\"a\u{200b}\": \"\u{202e}x\u{9b}\"}"),
+        typed("application/json", "{\"id\": 12345678901234567890123}"),
+        typed("application/json", "[1e400]"),
+        typed("text/html", "[1]"),
     ] {
         let output = output(response);
         let structured = output.structured.as_ref().map(ToString::to_string).unwrap_or_default();
+        let structured = structured.replace(is_hidden, "?");
         outputs.push_str(&format!("{} | {structured} | {:?}\n", output.text(), output.warnings));
     }
     expect![[r#"
@@ -60,6 +77,14 @@ fn content_follows_the_media_type() {
         [application/octet-stream, 2 bytes] |  | []
         HTTP 201 Created, location: /pets/7 |  | []
         HTTP 204 No Content |  | []
+        HTTP 200 OK |  | []
+        HTTP 200 OK |  | []
+        [1] | [1] | []
+        ab[31m |  | []
+        {"a":"x"} | {"a?":"?x?"} | []
+        {"id": 12345678901234567890123} |  | ["the response is text, because the number 12345678901234567890123 cannot be represented exactly as data"]
+        [1e400] |  | ["the response is text, because the number 1e400 cannot be represented exactly as data"]
+        [1] |  | []
     "#]]
     .assert_eq(&outputs);
 }

@@ -243,3 +243,150 @@ async fn arguments_cannot_add_headers() {
     );
     assert!(api.requests().is_empty());
 }
+
+/// Calls the operation with a form of `media_type`, and returns the request without its boundary.
+async fn sent_form(media_type: &str, schema: &str, encoding: &str, arguments: Value) -> String {
+    let paths = format!(
+        "  /forms:\n    post:\n      operationId: op\n      requestBody:\n        required: true\n        \
+         content: {{{media_type}: {{schema: {schema}, encoding: {encoding}}}}}\n"
+    );
+    let api = Api::ok().await;
+    call_ok(&tools(&api, &paths), "op", arguments).await;
+    let request = api.take_request();
+    let boundary = request.header("content-type").split("boundary=").nth(1).unwrap_or("none").to_owned();
+    let text =
+        String::from_utf8_lossy(&request.body).replace(&format!("--{boundary}"), "--").replace('\r', "");
+    text.replace("Content-Disposition: form-data; ", "")
+}
+
+/// A part has the media type of the document, and its value is encoded in that type.
+#[tokio::test]
+async fn parts_are_encoded_in_their_declared_type() {
+    let schema = r#"{allOf: [
+        {type: object, properties: {
+            list: {type: array, items: {type: integer}}, text: {type: string}, count: {type: integer}, ready: {type: string},
+            note: {type: object, properties: {a: {type: integer}}}}},
+        {type: object, properties: {
+            photo: {type: string}, icons: {type: array, items: {type: string}}, any: {type: string, format: binary},
+            scan: {type: string, contentMediaType: image/tiff}, plain: {type: string}, csv: {type: array, items: {type: integer}}}}]}"#;
+    let encoding = r#"{
+        list: {contentType: application/json}, text: {contentType: application/json}, count: {contentType: application/vnd.a+json},
+        ready: {contentType: application/json}, note: {contentType: application/xml},
+        photo: {contentType: 'image/png, image/jpeg'}, icons: {contentType: image/*}, any: {contentType: 'application/pdf'},
+        plain: {contentType: 'text/markdown; charset=utf-8'}, csv: {style: form, explode: false}}"#;
+    let arguments = json!({
+        "list": [1, 2], "text": "a \"b\"", "count": 3, "ready": "{\"k\": [1]}", "note": "<a>1</a>",
+        "photo": "data:image/jpeg;base64,/9j/", "icons": ["data:image/gif;base64,R0lG", "iVBORw=="], "any": "JVBERg==",
+        "scan": "SUkq", "plain": "*a*", "csv": [1, 2],
+    });
+    let text = sent_form("multipart/form-data", schema, encoding, arguments).await;
+    expect![[r#"
+        --
+        name="list"
+        Content-Type: application/json
+
+        [1,2]
+        --
+        name="text"
+        Content-Type: application/json
+
+        "a \"b\""
+        --
+        name="count"
+        Content-Type: application/vnd.a+json
+
+        3
+        --
+        name="ready"
+        Content-Type: application/json
+
+        {"k": [1]}
+        --
+        name="note"
+        Content-Type: application/xml
+
+        <a>1</a>
+        --
+        name="photo"; filename="photo"
+        Content-Type: image/jpeg
+
+        ���
+        --
+        name="icons"; filename="icons"
+        Content-Type: image/gif
+
+        GIF
+        --
+        name="icons"; filename="icons"
+        Content-Type: application/octet-stream
+
+        �PNG
+        --
+        name="any"; filename="any"
+        Content-Type: application/pdf
+
+        %PDF
+        --
+        name="scan"; filename="scan"
+        Content-Type: image/tiff
+
+        II*
+        --
+        name="plain"
+        Content-Type: text/markdown; charset=utf-8
+
+        *a*
+        --
+        name="csv"
+
+        1,2
+        ----
+    "#]]
+    .assert_eq(&text);
+    let schema = "{type: object, properties: {list: {type: array, items: {type: integer}}, text: {type: string}, note: {type: object}, tags: {type: array, items: {type: string}}}}";
+    let encoding = "{list: {contentType: application/json}, text: {contentType: application/json}, note: {contentType: application/json}}";
+    let arguments = json!({"list": [1, 2], "text": "a", "note": {"a": 1}, "tags": ["x", "y"]});
+    let text = sent_form("application/x-www-form-urlencoded", schema, encoding, arguments).await;
+    assert_eq!(text, "list=%5B1%2C2%5D&text=%22a%22&note=%7B%22a%22%3A1%7D&tags=x&tags=y");
+}
+
+/// An integer is never exponential, and a number that may have been rounded is not sent.
+#[tokio::test]
+async fn numbers_are_exact() {
+    let paths = r#"
+  /items/{id}:
+    get:
+      operationId: op
+      parameters:
+      - {name: id, in: path, required: true, schema: {type: [integer, number]}}
+      - {name: ids, in: query, schema: {type: array, items: {type: number}}}
+      - {name: X-Limit, in: header, schema: {type: number}}
+"#;
+    let api = Api::ok().await;
+    let tools = tools(&api, paths);
+    for (value, text) in [
+        (json!(18_446_744_073_709_551_615_u64), "18446744073709551615"),
+        (json!(i64::MIN), "-9223372036854775808"),
+        (json!(1e20), "100000000000000000000"),
+        (json!(1e15), "1000000000000000"),
+        (json!(9_007_199_254_740_993_i64), "9007199254740993"),
+        (json!(3.0), "3"),
+        (json!(-0.0), "0"),
+        (json!(1e-7), "0.0000001"),
+        (json!(0.30000000000000004), "0.30000000000000004"),
+    ] {
+        call_ok(&tools, "op", json!({"id": value, "ids": [value], "X-Limit": value})).await;
+        let request = api.take_request();
+        assert_eq!(request.line, format!("GET /items/{text}?ids={text}"));
+        assert_eq!(request.header("x-limit"), text);
+    }
+    // `serde_json` reads 12345678901234567890123 as this number.
+    for arguments in
+        [json!({"id": 1.234_567_890_123_456_8e22}), json!({"id": 1, "ids": [-1.234_567_890_123_456_8e22]})]
+    {
+        let (kind, message) = call_failed(&tools, "op", arguments).await;
+        assert_eq!(kind, FailureKind::InvalidArguments);
+        assert!(message.contains("is beyond 64 bits and may be rounded"), "{message}");
+    }
+    assert!(api.requests().is_empty());
+}

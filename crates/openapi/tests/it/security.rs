@@ -212,3 +212,92 @@ async fn exploded_object_cannot_set_other_parameters() {
     call_ok(&tools, "search", json!({"filter": {"color": "red"}, "limit": 3})).await;
     assert_eq!(api.take_request().line, "GET /search?color=red&limit=3&token=q%26y");
 }
+
+/// An object whose members become parameters cannot repeat a parameter in the path of the operation, or
+/// a cookie of the program.
+#[tokio::test]
+async fn exploded_object_cannot_repeat_fixed_parameters() {
+    let paths = r#"
+  /search?kind=open&page%5Bsize%5D=5: {get: {operationId: search, security: [{queryKey: []}], parameters: [
+    {name: filter, in: query, schema: {type: object}},
+    {name: deep, in: query, style: deepObject, schema: {type: object}},
+    {name: 'deep[a]', in: query, schema: {type: string}},
+    {name: kind, in: query, schema: {type: string}},
+    {name: prefs, in: cookie, schema: {type: object}}]}}
+"#;
+    let api = Api::ok().await;
+    let options =
+        OpenApiOptions::default().with_credentials(all_credentials()).with_header("Cookie", "sid=1; theme=x");
+    let tools = tools_with(&document(&api, paths, COMPONENTS), &options);
+    for arguments in [
+        json!({"filter": {"kind": "all"}}),
+        json!({"filter": {"Kind": "all"}}),
+        json!({"filter": {"kind[]": "all"}}),
+        json!({"filter": {"page[size]": "9"}}),
+        json!({"filter": {"token[0]": "x"}}),
+        json!({"deep": {"a": "x"}}),
+        json!({"prefs": {"theme": "x"}}),
+        json!({"prefs": {"sid": "2"}}),
+    ] {
+        let (kind, message) = call_failed(&tools, "search", arguments).await;
+        assert_eq!(kind, FailureKind::InvalidArguments);
+        assert!(message.contains("is another parameter of the operation"), "{message}");
+    }
+    // The path has the value of the parameter.
+    let (_, message) = call_failed(&tools, "search", json!({"kind": "all"})).await;
+    assert!(message.contains("unknown property \"kind\""), "{message}");
+    call_ok(&tools, "search", json!({"filter": {"color": "red"}, "deep": {"b": 1}, "prefs": {"lang": "en"}}))
+        .await;
+    let request = api.take_request();
+    assert_eq!(request.line, "GET /search?kind=open&page%5Bsize%5D=5&color=red&deep%5Bb%5D=1&token=q%26y");
+    assert_eq!(request.header("cookie"), "sid=1; theme=x; lang=en");
+}
+
+/// A server sends a request with `TRACE` back, and the model would read the credentials.
+#[test]
+fn methods_that_show_credentials_are_refused() {
+    let text = "openapi: 3.2.0\nservers: [{url: 'http://localhost'}]\npaths:\n  /a:\n    trace: {operationId: echo}\n    \
+                get: {operationId: read}\n    additionalOperations: {CONNECT: {operationId: tunnel}, track: {operationId: track}}\n";
+    let source = OpenApiSource::from_text("test", text, &OpenApiOptions::default()).unwrap();
+    let names: Vec<_> = source.tool_list().names().map(ToString::to_string).collect();
+    assert_eq!(names, ["read"]);
+    let diagnostics: Vec<_> = source.tool_list().diagnostics().iter().map(ToString::to_string).collect();
+    expect![[r#"
+        tool "echo" of openapi:test is quarantined: the method TRACE is not supported, because it shows the credentials of a request to others
+        tool "tunnel" of openapi:test is quarantined: the method CONNECT is not supported, because it shows the credentials of a request to others
+        tool "track" of openapi:test is quarantined: the method TRACK is not supported, because it shows the credentials of a request to others"#]].assert_eq(&diagnostics.join("\n"));
+}
+
+/// A server may repeat a credential in another encoding.
+#[tokio::test]
+async fn encoded_credentials_are_not_shown() {
+    let secret = "p@ss/w\"rd+1";
+    for echo in [
+        "p%40ss%2Fw%22rd%2B1",
+        "p%40ss%2fw%22rd%2b1",
+        r#"p@ss/w\"rd+1"#,
+        r"p\u0040ss\/w\u0022rd+1",
+        "p&#64;ss&#x2f;w&quot;rd+1",
+        "cEBzcy93InJkKzE=",
+        "7040 73732f7722 72642b31".replace(' ', "").as_str(),
+    ] {
+        let body = format!("rejected: {echo} (end)");
+        let api = Api::start(move |_| {
+            (401, vec![("content-type", "text/plain".to_owned())], body.clone().into_bytes())
+        })
+        .await;
+        for (tool, options) in [
+            ("bearer", OpenApiOptions::default().with_credentials(Credentials::new().with("bearer", secret))),
+            (
+                "basic",
+                OpenApiOptions::default()
+                    .with_credentials(Credentials::new().with("basic", format!("ann:{secret}"))),
+            ),
+            ("public", OpenApiOptions::default().with_header("X-Token", format!("Token {secret}"))),
+            ("public", OpenApiOptions::default().with_header("Cookie", format!("a=1; sid={secret}"))),
+        ] {
+            let (_, message) = call_failed(&secured(&api, &options), tool, json!({})).await;
+            assert!(message.ends_with("rejected: [redacted] (end)"), "{tool}: {message}");
+        }
+    }
+}

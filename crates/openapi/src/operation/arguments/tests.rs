@@ -22,7 +22,8 @@ fn check(parameters: Value, body: Value, expected: &Expect) {
     });
     let document = Document::parse(&document.to_string(), None, 100_000).ok().unwrap();
     let entry = &operations(&document)[0];
-    let operation = Operation::parse(&document, entry, Url::parse("http://localhost").unwrap(), &[]).unwrap();
+    let operation =
+        Operation::parse(&document, &[], entry, Url::parse("http://localhost").unwrap(), &[], true).unwrap();
     let schema = operation.arguments.schema;
     Schema::for_arguments(schema.clone()).unwrap();
     let layout = operation.arguments.body.map(|(_, layout)| layout);

@@ -84,8 +84,8 @@ fn empty_lists_are_omitted() {
 #[test]
 fn numbers_and_headers_are_not_encoded() {
     assert_eq!(
-        header(Style::Simple { explode: false }, &json!([1.0, -2, 2.5, 1e300, true])),
-        "1,-2,2.5,1e+300,true"
+        header(Style::Simple { explode: false }, &json!([1.0, -2, 2.5, 1e20, true])),
+        "1,-2,2.5,100000000000000000000,true"
     );
     assert_eq!(header(Style::Simple { explode: true }, &json!({"a": "x/y"})), "a=x/y");
     assert_eq!(header(Style::Json, &json!({"a": [1]})), r#"{"a":[1]}"#);
