@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use haft_core::{
     Schema, ToolCall, ToolContext, ToolDefinition, ToolName, Toolset,
     pipeline::unknown_tool_message,
-    schema::Property,
+    schema::{Property, parse_json, parse_json_object},
     tool::RunContext,
     toolset::{Diagnostic, ListContext, ToolList, ToolsetError},
 };
@@ -169,10 +169,10 @@ fn object_arguments(schema: &Schema, input: &str) -> Value {
     if input.trim().is_empty() {
         return Value::Object(Map::new());
     }
-    let parsed = serde_json::from_str(input).ok();
-    if let Some(object @ Value::Object(_)) = parsed {
-        return object;
+    if let Some(object) = parse_json_object(input) {
+        return Value::Object(object);
     }
+    let parsed = parse_json(input).ok();
     let argument = only_argument(schema);
     // `2024` is the text of a search, not a number.
     let value = match (&argument, parsed) {

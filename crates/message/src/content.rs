@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use haft_schema::json_text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
@@ -130,7 +131,7 @@ impl Content {
     pub fn as_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => text.into(),
-            Self::Json { value } => value.to_string().into(),
+            Self::Json { value } => json_text(value).into(),
             Self::Image { data, media_type }
             | Self::Audio { data, media_type }
             | Self::Blob { data, media_type } => data.describe(media_type).into(),

@@ -8,6 +8,9 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::exact_json::{inexact_numbers, json_text, parse_json};
+use super::violation::Violations;
+
 /// Text that should be JSON, such as the arguments of a tool call. The text is kept as received. It
 /// is parsed at most once, when its value is first used.
 ///
@@ -24,20 +27,27 @@ use serde_json::Value;
 ///
 /// let error = JsonText::from("x = 1").value().unwrap_err();
 /// assert_eq!(error.to_string(), "not JSON: expected value at line 1 column 1");
-/// # Ok::<(), haft_schema::NotJson>(())
+/// # Ok::<(), haft_schema::JsonTextError>(())
 /// ```
 #[derive(Clone)]
 pub struct JsonText(Arc<Inner>);
 
 struct Inner {
     text: String,
-    value: OnceLock<Result<Arc<Value>, NotJson>>,
+    value: OnceLock<Result<Arc<Value>, JsonTextError>>,
 }
 
-/// The error that [`JsonText::value`] returns for text that cannot be parsed as JSON.
+/// The error of [`JsonText::value`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not JSON: {0}")]
-pub struct NotJson(String);
+#[non_exhaustive]
+pub enum JsonTextError {
+    /// The text is not valid JSON. The field is the message of the parser.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// The text contains numbers that cannot be held exactly. See [`parse_json`](crate::parse_json).
+    #[error("{0}")]
+    InexactNumbers(Violations),
+}
 
 impl JsonText {
     /// Returns the text as received.
@@ -50,19 +60,31 @@ impl JsonText {
     /// # Errors
     ///
     /// Returns an error if the text is not valid JSON, or is nested deeper than 127 levels, the
-    /// limit of `serde_json`.
-    pub fn value(&self) -> Result<&Value, NotJson> {
+    /// limit of `serde_json`. Also returns an error if it contains a number that cannot be held
+    /// exactly, such as an integer beyond 64 bits.
+    pub fn value(&self) -> Result<&Value, JsonTextError> {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }
 
-    /// Returns the parsed JSON value. Text that is not valid JSON is returned as a JSON string.
+    /// Returns the parsed JSON value. Text for which [`value`](Self::value) fails is returned as a
+    /// JSON string.
     pub fn value_or_string(&self) -> Arc<Value> {
         self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
     }
 
-    fn parsed(&self) -> &Result<Arc<Value>, NotJson> {
-        let parse = || serde_json::from_str(&self.0.text).map_err(|error| NotJson(error.to_string()));
-        self.0.value.get_or_init(|| parse().map(Arc::new))
+    fn parsed(&self) -> &Result<Arc<Value>, JsonTextError> {
+        let parse = || parse_json(&self.0.text).map_err(|error| JsonTextError::NotJson(error.to_string()));
+        self.0.value.get_or_init(|| parse().and_then(exact))
+    }
+}
+
+/// Returns `value`, or an error if a number in it could not be held.
+fn exact(value: Value) -> Result<Arc<Value>, JsonTextError> {
+    let inexact = inexact_numbers(&value);
+    if inexact.is_empty() {
+        Ok(Arc::new(value))
+    } else {
+        Err(JsonTextError::InexactNumbers(Violations::new(inexact, 0)))
     }
 }
 
@@ -84,11 +106,11 @@ impl From<&String> for JsonText {
     }
 }
 
-/// Uses the compact JSON of the value as the text. The text is not parsed again, so
+/// Uses the [compact JSON](crate::json_text) of the value as the text. The text is not parsed again, so
 /// [`JsonText::value`] succeeds even for a value nested deeper than 127 levels.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
-        Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))
+        Self(Arc::new(Inner { text: json_text(&value), value: OnceLock::from(exact(value)) }))
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use self::repairer::Repairer;
 use super::Schema;
 use super::error::PointerDisplay;
+use super::exact_json::parse_json_object;
 
 /// Keys of the wrapper objects in which some models nest the arguments, as in
 /// `{"arguments": {"x": 1}}`.
@@ -159,8 +160,8 @@ fn unwrap_arguments(schema: &Schema, value: Value) -> Option<(Value, RepairKind)
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),
         Value::String(text) if text.trim().is_empty() => unwrap_arguments(schema, Value::Null),
         Value::String(text) => {
-            let spelled: Value = serde_json::from_str(&text).ok().filter(Value::is_object)?;
-            Some((spelled, RepairKind::ReadString { spells: "object".to_owned() }))
+            let spelled = parse_json_object(&text)?;
+            Some((Value::Object(spelled), RepairKind::ReadString { spells: "object".to_owned() }))
         }
         Value::Object(members) if members.len() == 1 => {
             let (key, inner) = members.into_iter().next()?;

@@ -14,8 +14,8 @@ use crate::object::TypedProperties;
 use crate::preflight::{self, SchemaLimits, exceeds_depth};
 use crate::secret_members::SecretMembers;
 use crate::validator::{self, Errors, SchemaValidator};
-use crate::violation::Violations;
-use crate::{arguments, derive, explain, reference};
+use crate::violation::{Violation, Violations};
+use crate::{arguments, derive, exact_json, explain, reference};
 
 /// A JSON Schema with its compiled validator.
 ///
@@ -217,11 +217,34 @@ impl Schema {
             Some(false) => {}
             None => return Err(Violations::new(vec![explain::too_costly_violation(value)], 0)),
         }
+        let inexact = self.inexact_numbers(value);
         let mut budget = validator::ERROR_BUDGET;
         match self.errors(value, &mut budget) {
-            Some(Errors { schema, errors }) => Err(explain::explain(schema, value, &errors)),
+            Some(Errors { errors, .. }) if errors.is_empty() && !inexact.is_empty() => {
+                Err(Violations::new(inexact, 0))
+            }
+            Some(Errors { schema, errors }) => {
+                Err(explain::explain(schema, value, &errors).with_inexact_numbers(inexact))
+            }
+            None if !inexact.is_empty() => Err(Violations::new(inexact, 0)),
             None => Err(Violations::new(vec![explain::unspecified_violation(value)], 0)),
         }
+    }
+
+    /// Returns the violations for the numbers in `value` that cannot be held exactly, including
+    /// integers beyond 64 bits where this schema requires an integer.
+    fn inexact_numbers(&self, value: &Value) -> Vec<Violation> {
+        if exact_json::is_exact(value) {
+            return Vec::new();
+        }
+        let mut found = exact_json::inexact_numbers(value);
+        if let Some((changed, wide)) = exact_json::with_fractions(value)
+            && self.0.validator.is_valid(self.as_value(), value) == Some(true)
+            && self.0.validator.is_valid(self.as_value(), &changed) != Some(true)
+        {
+            found.extend(wide);
+        }
+        found
     }
 
     /// Returns an iterator over the properties declared by the root of the schema. If the root is a
@@ -260,7 +283,11 @@ impl Schema {
         if self.is_too_deep(value) {
             return Some(false);
         }
-        self.0.validator.is_valid(self.as_value(), value)
+        let is_valid = self.0.validator.is_valid(self.as_value(), value);
+        if is_valid == Some(true) && !exact_json::is_exact(value) {
+            return Some(self.inexact_numbers(value).is_empty());
+        }
+        is_valid
     }
 
     /// Returns `true` if `value` is nested deeper than the validator of this schema allows. A

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::error::PointerDisplay;
+use super::exact_json::NumberFault;
 use super::wording;
 
 /// The maximum number of violations that are listed for a value. Further violations are only
@@ -12,6 +13,8 @@ pub(super) const MAX_LISTED: usize = 20;
 /// JSON pointer longer than a quarter of this length, and a message longer than three quarters, are
 /// shortened.
 const MAX_LINE_BYTES: usize = 2_000;
+/// The maximum length of a number in a violation, in bytes.
+const MAX_NUMBER_BYTES: usize = 80;
 /// The maximum length of the displayed list of violations, in bytes, without the last line
 /// `and N more`.
 const MAX_TEXT_BYTES: usize = 4_000;
@@ -70,6 +73,31 @@ impl Violation {
         }
     }
 
+    /// Creates the violation for the number `literal` at the JSON pointer `pointer`, which cannot be
+    /// held because of `fault`.
+    pub(super) fn inexact_number(pointer: &str, fault: NumberFault, literal: &str) -> Self {
+        let (problem, expected) = match fault {
+            NumberFault::IntegerRange => (
+                "integer out of range",
+                format!("an integer from {} to {}, or a string if the schema allows one", i64::MIN, u64::MAX),
+            ),
+            NumberFault::NumberRange => {
+                ("number out of range", "a number with an exponent from -307 to 308".to_owned())
+            }
+            NumberFault::Digits => (
+                "number with too many digits",
+                "at most 17 significant digits, or a string if the schema allows one".to_owned(),
+            ),
+        };
+        let literal = wording::shortened(literal, MAX_NUMBER_BYTES);
+        Self {
+            pointer: pointer.to_owned(),
+            message: format!("{problem}: {literal}; write {expected}"),
+            expected,
+            received: format!("number {literal}"),
+        }
+    }
+
     /// Returns the part of the `Display` text after the JSON pointer.
     pub(super) fn message(&self) -> &str {
         &self.message
@@ -103,6 +131,14 @@ impl Violations {
         let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
         listed.truncate(MAX_LISTED);
         Self { listed, omitted }
+    }
+
+    /// Adds `inexact`, violations for numbers that cannot be held, before the others. They replace
+    /// the other violations for the same values.
+    pub(super) fn with_inexact_numbers(mut self, mut inexact: Vec<Violation>) -> Self {
+        self.listed.retain(|it| inexact.iter().all(|number| number.pointer != it.pointer));
+        inexact.append(&mut self.listed);
+        Self::new(inexact, self.omitted)
     }
 
     /// Returns the listed violations, at most 20, in the order of the validation errors.

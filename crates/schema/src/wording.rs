@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
+use super::exact_json::inexact_literal;
 use super::{json_type, reference, union_guards};
 
 /// The maximum number of names, values or alternatives in a description. Longer lists are
@@ -26,6 +27,9 @@ pub(super) fn describe_schema(root: &Value, schema: &Value) -> String {
 /// shortened.
 pub(super) fn describe_value(value: &Value) -> String {
     let kind = json_type(value);
+    if let Some(literal) = inexact_literal(value) {
+        return format!("number {}", shortened(literal, MAX_VALUE_LENGTH));
+    }
     match value {
         Value::Null => kind.to_owned(),
         Value::String(text) => format!("string {}", quoted(text)),

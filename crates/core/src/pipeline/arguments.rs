@@ -5,11 +5,12 @@ use serde_json::{Map, Value};
 use super::CallDetails;
 use crate::{
     call::ToolError,
-    schema::{self, JsonText, RepairPolicy},
+    schema::{self, JsonText, JsonTextError, RepairPolicy},
     tool::ToolDefinition,
 };
 
-/// Parses the JSON text of `arguments`. Fails if the text is too long or is not valid JSON. Empty or
+/// Parses the JSON text of `arguments`. Fails if the text is too long or is not valid
+/// JSON, or if it has a number that cannot be held exactly. Empty or
 /// blank text is repaired to `{}`, unless `policy` is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
@@ -25,10 +26,12 @@ pub(super) fn parse<'a>(
         details.repairs.push(schema::Repair::no_arguments());
         return Ok(Cow::Owned(Value::Object(Map::new())));
     }
-    arguments
-        .value()
-        .map(Cow::Borrowed)
-        .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
+    arguments.value().map(Cow::Borrowed).map_err(|error| {
+        ToolError::InvalidArguments(Cow::Owned(match error {
+            JsonTextError::InexactNumbers(numbers) => numbers.to_string(),
+            error => format!("{error}; write one JSON object"),
+        }))
+    })
 }
 
 /// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, as

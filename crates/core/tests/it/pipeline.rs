@@ -772,3 +772,32 @@ async fn nested_failure_keeps_its_kind() {
     let result = outer.invoke(json!({})).await;
     assert_eq!((result.failure().unwrap().kind, &*result.model_text()), (FailureKind::Denied, "denied: no"));
 }
+
+/// A number that cannot be held exactly never reaches the tool as another number.
+#[tokio::test]
+async fn number_that_cannot_be_held_is_a_violation() {
+    let numbers = || tool_fn("add", "Adds two integers.", |Pair { x, y }| async move { x + y });
+    for (arguments, expected) in [
+        (r#"{"x": 1e3}"#, "1000"),
+        (r#"{"x": "1e3"}"#, "1000"),
+        (r#"{"x": 9007199254740993.0}"#, "9007199254740993"),
+        (r#"{"x": 1234567890123456789}"#, "1234567890123456789"),
+        (r#"{"x": "9007199254740993"}"#, "9007199254740993"),
+    ] {
+        assert_eq!(run(&Pipeline::new(), numbers(), arguments).await.model_text(), expected, "{arguments}");
+    }
+    for (arguments, expected) in [
+        (r#"{"x": 123456789012345678901234567890}"#, "/x: integer out of range: 1234567890"),
+        (r#"{"x": 1, "y": -9223372036854775809}"#, "/y: integer out of range: -9223372036854775809"),
+        (r#"{"arguments": {"x": 1e30}}"#, "integer out of range: 1e30"),
+        (r#"{"x": "1e30"}"#, "/x: "),
+        (r#"{"x": 1e400}"#, "/x: number out of range: 1e400"),
+        (r#""{\"x\": 18446744073709551616}""#, "out of range"),
+        (r#"{"x": "123456789012345678901234567890"}"#, "/x: expected integer"),
+    ] {
+        let result = run(&Pipeline::new(), numbers(), arguments).await;
+        let failure = result.failure().unwrap();
+        assert_eq!(failure.kind, FailureKind::InvalidArguments, "{arguments}");
+        assert!(failure.message.contains(expected), "{arguments}: {}", failure.message);
+    }
+}

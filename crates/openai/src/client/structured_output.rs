@@ -12,9 +12,8 @@ use haft_core::{
     content::Content,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ResponseFormat},
-    schema::{RepairPolicy, repair},
+    schema::{RepairPolicy, json_text, parse_json, repair},
 };
-use serde_json::Value;
 
 use crate::format::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
 
@@ -94,10 +93,10 @@ impl StructuredOutput {
     /// Repairs the JSON text of `message` if it is invalid for the schema. In particular, removes
     /// nulls that stand for omitted properties.
     fn repair_text(&self, message: &mut AssistantMessage) {
-        let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
+        let Some(value) = parse_json(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);
         if !repairs.is_empty() {
-            message.content = vec![Content::text(value.to_string())];
+            message.content = vec![Content::text(json_text(&value))];
         }
     }
 }

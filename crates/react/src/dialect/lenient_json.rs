@@ -1,7 +1,10 @@
 //! A lenient parser for JSON objects and Python keyword arguments.
 
-use haft_core::text::surrogates;
-use serde_json::{Map, Number, Value};
+use haft_core::{
+    schema::{parse_leading_json, parse_number},
+    text::surrogates,
+};
+use serde_json::{Map, Value};
 
 /// The maximum nesting depth of a value.
 const MAX_NESTING_DEPTH: usize = 64;
@@ -22,10 +25,10 @@ pub(super) struct ParsedObject<'t> {
 /// strings, and missing closing brackets at the end. Returns `None` if the object is invalid, or if
 /// a string, number or member is truncated, because the missing part could change the meaning.
 pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
-    let mut strict = serde_json::Deserializer::from_str(text).into_iter();
-    if let Some(Ok(object)) = strict.next() {
-        let rest = text.get(strict.byte_offset()..).unwrap_or_default();
-        return Some(ParsedObject { object, is_complete: true, rest });
+    if text.trim_start().starts_with('{')
+        && let Some((Value::Object(object), end)) = parse_leading_json(text)
+    {
+        return Some(ParsedObject { object, is_complete: true, rest: text.get(end..).unwrap_or_default() });
     }
     let mut parser = LenientParser { rest: text, is_complete: true };
     match parser.parse_value(MAX_NESTING_DEPTH)? {
@@ -215,9 +218,8 @@ impl<'t> LenientParser<'t> {
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
             number => {
-                let number = number.parse::<Number>().ok()?;
                 // A number at the end of the text is rejected, because it may be truncated.
-                (!self.rest.is_empty()).then_some(Value::Number(number))?
+                parse_number(number).filter(|_| !self.rest.is_empty())?
             }
         })
     }

@@ -11,6 +11,7 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     content::Content,
     model::{ChatRequest, ChatResponse, FinishReason, ResponseFormat, ToolChoice},
+    schema::{json_text, parse_json_object},
     text::ThinkSplit,
 };
 use serde_json::{Value, json};
@@ -201,9 +202,9 @@ fn extract_answer_text(arguments: Value) -> Option<String> {
             }
             None => None,
         },
-        Value::String(text) => match serde_json::from_str(&text) {
-            Ok(arguments @ Value::Object(_)) => extract_answer_text(arguments),
-            _ => answer_to_text(Value::String(text)),
+        Value::String(text) => match parse_json_object(&text) {
+            Some(arguments) => extract_answer_text(Value::Object(arguments)),
+            None => answer_to_text(Value::String(text)),
         },
         other => answer_to_text(other),
     }
@@ -214,6 +215,6 @@ pub(super) fn answer_to_text(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,
         Value::String(text) => Some(text).filter(|text| !text.trim().is_empty()),
-        other => Some(other.to_string()),
+        other => Some(json_text(&other)),
     }
 }

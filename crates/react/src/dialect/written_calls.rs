@@ -41,7 +41,7 @@ mod xml_functions;
 
 use std::iter;
 
-use haft_core::{limits, text::ThinkSplit};
+use haft_core::{limits, schema::json_text, text::ThinkSplit};
 use serde_json::Value;
 
 use super::{
@@ -218,7 +218,7 @@ fn arguments_text(arguments: Option<Value>) -> String {
         // The arguments are JSON within a string. Invalid JSON is passed on, so that the
         // validation error of the call explains the problem to the model.
         Some(Value::String(text)) => text,
-        Some(arguments) => arguments.to_string(),
+        Some(arguments) => json_text(&arguments),
     }
 }
 

@@ -8,6 +8,7 @@ use haft_core::{
     agent::{AgentErrorKind, AgentStep, RunAnswer, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
+    schema::parse_json,
 };
 use serde_json::{Map, Value};
 
@@ -177,7 +178,7 @@ impl Run {
             (None, _) => vec![(None, outputs)],
             (Some(_), Some(value)) => vec![(Some(value), Map::new())],
             (Some(_), None) if outputs.is_empty() => {
-                let values = [serde_json::from_str(&output.text).ok(), Some(output.text.as_str().into())];
+                let values = [parse_json(&output.text).ok(), Some(output.text.as_str().into())];
                 values.into_iter().flatten().map(|value| (Some(value), Map::new())).collect()
             }
             (Some(_), None) => vec![(Some(Value::Object(outputs)), Map::new())],

@@ -1,7 +1,10 @@
 //! The schema of a non-object output. The model writes the output as the member `response` of an
 //! object.
 
-use haft_core::{Schema, schema::SchemaError};
+use haft_core::{
+    Schema,
+    schema::{SchemaError, json_text},
+};
 use serde_json::{Map, Value};
 
 use super::RunConfig;
@@ -99,7 +102,7 @@ impl RunConfig {
 
 /// Returns the text of `value` in an answer: the string itself, or JSON text.
 pub(super) fn value_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| json_text(value), str::to_owned)
 }
 
 /// Returns `true` if `schema` accepts every string and nothing else, and has no description. The

@@ -5,7 +5,7 @@ use std::iter;
 use haft_core::{
     Schema,
     content::Content,
-    schema::{RepairPolicy, repair},
+    schema::{RepairPolicy, parse_json, parse_json_object, repair},
 };
 use serde_json::{Map, Value};
 
@@ -20,9 +20,9 @@ pub(super) fn finish_arguments(content: Vec<Content>) -> Vec<Content> {
     match content.as_slice() {
         [Content::Json { value: Value::Null }] => empty(),
         [Content::Json { value: Value::String(text) }] if text.trim().is_empty() => empty(),
-        [Content::Json { value: Value::String(text) }] => match serde_json::from_str(text) {
-            Ok(object @ Value::Object(_)) => vec![Content::json(object)],
-            _ => vec![Content::text(text)],
+        [Content::Json { value: Value::String(text) }] => match parse_json_object(text) {
+            Some(object) => vec![Content::json(Value::Object(object))],
+            None => vec![Content::text(text)],
         },
         _ => content,
     }
@@ -80,7 +80,7 @@ fn repaired(schema: &Schema, value: Value) -> Result<Value, String> {
 fn candidates(property: &str, written: Value) -> impl Iterator<Item = Value> {
     let spelled = written.as_str().and_then(|text| {
         let text = strip_fence(text.trim());
-        serde_json::from_str(text).ok().or_else(|| find_json_object(text, |_| true).map(Value::Object))
+        parse_json(text).ok().or_else(|| find_json_object(text, |_| true).map(Value::Object))
     });
     let wrap = |value| Value::Object(Map::from_iter([(property.to_owned(), value)]));
     spelled.into_iter().chain([written]).flat_map(move |value| {

@@ -8,6 +8,7 @@ use haft_core::{
     content::Content,
     message::{AssistantMessage, ProviderData},
     model::{ChatResponse, FinishReason, ModelError, ToolChoice},
+    schema::parse_json,
     usage::Usage,
 };
 use serde_json::{Map, Value};
@@ -88,7 +89,7 @@ impl Run {
     /// output property, whose schema declares all keys of the value. A schema that accepts any keys
     /// also accepts a call.
     fn is_bare_answer(&self, text: &str, outputs: &Schema) -> bool {
-        let Ok(value) = serde_json::from_str::<Value>(strip_fence(text.trim())) else { return false };
+        let Ok(value) = parse_json(strip_fence(text.trim())) else { return false };
         let is_in_property = |property: &String| {
             let object = Map::from_iter([(property.clone(), value.clone())]);
             outputs.is_valid(&Value::Object(object)) && declares_keys(outputs, Some(property), &value)

@@ -283,3 +283,47 @@ async fn stop_tool_returns_the_value() {
     assert_eq!(run("letters", |it| it).await.value, Some(json!(["a", "b"])));
     assert_eq!(run("letters", ReactAgentBuilder::output::<Person>).await.value, None);
 }
+
+/// A structured output with a number that cannot be held is rejected, and the model answers again.
+#[tokio::test]
+async fn inexact_number_in_an_output_is_rejected() {
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Order {
+        id: u64,
+        total: f64,
+    }
+    for dialect in DIALECTS {
+        for written in [
+            r#"{"id": 123456789012345678901234567890, "total": 1.5}"#,
+            r#"{"id": 1e25, "total": 1.5}"#,
+            r#"{"id": 1, "total": 1e400}"#,
+            r#"{"id": 1, "total": 0.1234567890123456789012}"#,
+        ] {
+            let model = match dialect {
+                "native" => ScriptedModel::new().reply_calls([("a", FINISH, written)]),
+                "json" => ScriptedModel::new().reply_text(format!(
+                    r#"{{"thought": "So.", "tool_name": "finish", "tool_args": {written}}}"#
+                )),
+                _ => ScriptedModel::new()
+                    .reply_text(format!("Thought: So.\nAction: finish\nArguments: {written}")),
+            };
+            let right = r#"{"id": 18446744073709551615, "total": 1e3}"#;
+            let model = match dialect {
+                "native" => model.reply_calls([("b", FINISH, right)]),
+                "json" => model.reply_text(format!(
+                    r#"{{"thought": "So.", "tool_name": "finish", "tool_args": {right}}}"#
+                )),
+                _ => model.reply_text(format!("Thought: So.\nAction: finish\nArguments: {right}")),
+            };
+            let agent = with_dialect(ReactAgent::builder(model.clone()).output::<Order>(), dialect);
+            let answer = agent.build().unwrap().run("Order?").await.unwrap().into_answer().unwrap();
+            assert_eq!(answer.output::<Order>().unwrap(), Order { id: u64::MAX, total: 1000.0 }, "{dialect}");
+            let hint = model.requests()[1].messages.iter().map(|it| it.text()).collect::<String>();
+            assert!(
+                hint.contains("out of range: ") || hint.contains("too many digits: "),
+                "{dialect}: {hint}"
+            );
+            assert!(!hint.contains("haft:number"), "{dialect}: {hint}");
+        }
+    }
+}

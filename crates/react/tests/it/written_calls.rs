@@ -464,3 +464,27 @@ async fn failed_generation_is_not_taken_without_permission_to_call() {
     let answer = agent.run("17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.text.as_str(), answer.steps.len()), ("I may not add.", 0));
 }
+
+/// A number is the same number in a native call and in each written form of the call.
+#[tokio::test]
+async fn wide_integer_is_refused_in_every_form_of_a_call() {
+    let id = "123456789012345678901234567890";
+    let arguments = format!(r#"{{"x": {id}, "y": 1e3}}"#);
+    for text in [
+        format!(r#"{{"name": "add", "arguments": {arguments}}}"#),
+        format!(r#"{{"add": {arguments}}}"#),
+        format!("<tool_call>{{'name': 'add', 'arguments': {{'x': {id}, 'y': 1e3,}}}}</tool_call>"),
+        format!("[add(x={id}, y=1e3)]"),
+        format!("[TOOL_CALLS]add[ARGS]{arguments}"),
+    ] {
+        let model = ScriptedModel::new().reply_text(&*text).reply_text("Done.");
+        let answer = agent(&model).run("Add.").await.unwrap().into_answer().unwrap();
+        let failure = answer.steps[0].result.failure().unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            failure.message.starts_with(&format!("/x: integer out of range: {id}")),
+            "{}",
+            failure.message
+        );
+        assert!(model.requests()[1].messages.iter().nth(1).unwrap().tool_calls()[0].arguments.contains(id));
+    }
+}

@@ -4,6 +4,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
+use super::super::exact_json::{inexact_literal, parse_json};
 use super::super::validator::ERROR_BUDGET;
 use super::super::{Schema, json_type};
 use super::{Repair, RepairKind};
@@ -190,13 +191,11 @@ fn apply_fix(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// Parses `text` as JSON. Returns `None` if `text` is not valid JSON, is a JSON string, or is an
-/// integer too large for 64 bits, which would lose precision.
+/// Parses `text` as JSON. Returns `None` if `text` is not valid JSON, is a JSON string, or is a
+/// number that cannot be held exactly.
 fn parse_non_string(text: &str) -> Option<Value> {
-    let text = text.trim();
-    let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
-    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    (!(is_whole && parsed.is_f64())).then_some(parsed)
+    let parsed = parse_json(text.trim()).ok().filter(|parsed| !parsed.is_string())?;
+    inexact_literal(&parsed).is_none().then_some(parsed)
 }
 
 /// Returns `true` if `value` would satisfy the failed keyword `kind`. Only `type`, `enum` and

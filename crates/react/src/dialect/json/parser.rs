@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use haft_core::Schema;
+use haft_core::{
+    Schema,
+    schema::{json_text, parse_json, parse_json_object, parse_leading_json},
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -29,8 +32,9 @@ pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Opti
         return Some(ParsedStep { thought: None, action: StepAction::Finish(answer) });
     }
     let parse_written = || Some(step_of_calls(written_calls::parse_leading_calls(text)?.0));
-    let whole = serde_json::from_str(strip_fence(text.trim())).ok();
-    if text.trim_start().starts_with('{') || whole.is_some_and(|object| is_answer(&object, outputs)) {
+    let is_whole_answer =
+        || parse_json_object(strip_fence(text.trim())).is_some_and(|object| is_answer(&object, outputs));
+    if text.trim_start().starts_with('{') || is_whole_answer() {
         return parse_object(text, outputs).or_else(parse_written);
     }
     // The written calls come first. An object within them can be an argument.
@@ -89,7 +93,7 @@ fn step_of_object(mut step: JsonObject, outputs: Option<&Schema>) -> ParsedStep 
             let arguments = match remove_any_key(&mut step, &key_names::TOOL_ARGS) {
                 None | Some(Value::Null) => "{}".to_owned(),
                 Some(Value::String(text)) => text,
-                Some(arguments) => arguments.to_string(),
+                Some(arguments) => json_text(&arguments),
             };
             StepAction::Call { name, arguments }
         }
@@ -104,7 +108,7 @@ fn step_of_calls(found: WrittenCalls) -> ParsedStep {
     let WrittenCalls { thought, calls } = found;
     let action = match <[WrittenCall; 1]>::try_from(calls) {
         Ok([WrittenCall { name, arguments }]) if name == FINISH => {
-            StepAction::Finish(serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)))
+            StepAction::Finish(parse_json(&arguments).unwrap_or(Value::String(arguments)))
         }
         Ok([WrittenCall { name, arguments }]) => StepAction::Call { name, arguments },
         Err(calls) => StepAction::Calls(calls),
@@ -138,7 +142,7 @@ fn has_call_keys(object: &JsonObject) -> bool {
 fn bare_list(text: &str, outputs: Option<&Schema>) -> Option<Value> {
     let outputs = outputs?;
     let text = strip_fence(text.trim());
-    let list: Value = serde_json::from_str(Some(text).filter(|text| text.starts_with('['))?).ok()?;
+    let list = parse_json(Some(text).filter(|text| text.starts_with('['))?).ok()?;
     let mut properties = outputs.properties();
     let (Some(only), None) = (properties.next(), properties.next()) else { return None };
     let object = Value::Object(Map::from_iter([(only.name.to_owned(), list.clone())]));
@@ -177,17 +181,20 @@ fn find_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<(Js
     for _ in 0..MAX_OBJECT_STARTS {
         start += text.get(start..)?.find('{')?;
         let rest = text.get(start..)?;
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<JsonObject>();
-        let value = values.next()?;
-        let end = start + values.byte_offset();
-        start = match value {
-            Ok(object) if is_match(&object) => return Some((object, start..end)),
-            Ok(mut object) => match remove_any_key(&mut object, &key_names::WRAPPER) {
-                Some(Value::Object(inner)) if is_match(&inner) => return Some((inner, start..end)),
-                _ => end,
-            },
-            Err(_) if begins_object(rest) => return None,
-            Err(_) => start + 1,
+        start = match parse_leading_json(rest) {
+            Some((Value::Object(object), length)) if is_match(&object) => {
+                return Some((object, start..start + length));
+            }
+            Some((Value::Object(mut object), length)) => {
+                match remove_any_key(&mut object, &key_names::WRAPPER) {
+                    Some(Value::Object(inner)) if is_match(&inner) => {
+                        return Some((inner, start..start + length));
+                    }
+                    _ => start + length,
+                }
+            }
+            _ if begins_object(rest) => return None,
+            _ => start + 1,
         };
     }
     None

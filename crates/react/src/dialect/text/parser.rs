@@ -1,6 +1,6 @@
 //! The parser of plain text steps: lines with a thought, an action and its arguments.
 
-use haft_core::Schema;
+use haft_core::{Schema, schema::json_text};
 use serde_json::Value;
 
 use super::{
@@ -78,7 +78,7 @@ impl StepReader<'_> {
     fn read_call(&self, name: &str, text: &str) -> Option<StepAction> {
         let is_closed = text.contains(')');
         let arguments = match self.parse_arguments(text) {
-            Some(arguments) => Value::Object(arguments).to_string(),
+            Some(arguments) => json_text(&Value::Object(arguments)),
             None if is_only_punctuation(text) && (is_closed || !text.contains('(')) => {
                 // In a truncated reply, the arguments of the call may still be missing.
                 (self.is_complete || is_closed).then(|| "{}".to_owned())?

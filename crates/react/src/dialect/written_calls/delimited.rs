@@ -1,5 +1,6 @@
 //! Calls between delimiter tokens: a name, a separator and the arguments.
 
+use haft_core::schema::json_text;
 use serde_json::Value;
 
 use super::{
@@ -74,6 +75,6 @@ pub(super) fn named_call<'t>(
 ) -> Option<Parsed<'t>> {
     let name = context.names.resolve(name)?.to_owned();
     let parsed = lenient_json::parse_leading_object(arguments.trim_start())?;
-    let call = WrittenCalls::one(name, Value::Object(parsed.object).to_string());
+    let call = WrittenCalls::one(name, json_text(&Value::Object(parsed.object)));
     parsed.is_complete.then(|| (call, skip_separators(parsed.rest)))
 }

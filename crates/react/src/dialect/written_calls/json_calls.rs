@@ -1,5 +1,6 @@
 //! Calls as JSON objects and lists.
 
+use haft_core::schema::{json_text, parse_leading_json};
 use serde_json::{Map, Value};
 
 use super::{
@@ -53,11 +54,10 @@ pub(super) fn is_known_key_prefix(prefix: &str) -> bool {
 
 /// Parses the JSON object or list at the start of `text`.
 pub(super) fn parse<'t>(text: &'t str, context: ParseContext<'_>) -> Option<Parsed<'t>> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter();
-    let (value, rest) = match values.next()? {
-        Ok(value) => (value, text.get(values.byte_offset()..)?),
+    let (value, rest) = match parse_leading_json(text) {
+        Some((value, end)) => (value, text.get(end..)?),
         // Some models write Python literals, raw line breaks in strings or trailing commas.
-        Err(_) => lenient_json::parse_leading_value(text)?,
+        None => lenient_json::parse_leading_value(text)?,
     };
     Some((read_value(value, context)?, rest))
 }
@@ -141,7 +141,7 @@ fn read_tool_name_keys(object: &JsonObject, context: ParseContext<'_>) -> Option
     let mut found = WrittenCalls::default();
     for (name, arguments) in object {
         let arguments = arguments.as_object().filter(|arguments| context.names.accepts(name, arguments))?;
-        found.append(WrittenCalls::one(name.clone(), Value::Object(arguments.clone()).to_string()))?;
+        found.append(WrittenCalls::one(name.clone(), json_text(&Value::Object(arguments.clone()))))?;
     }
     (!found.calls.is_empty()).then_some(found)
 }

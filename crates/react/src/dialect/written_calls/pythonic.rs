@@ -1,5 +1,6 @@
 //! Calls as Python expressions with keyword arguments.
 
+use haft_core::schema::json_text;
 use serde_json::Value;
 
 use super::{super::lenient_json, ParseContext, Parsed, WrittenCalls};
@@ -30,5 +31,5 @@ pub(super) fn parse_call<'t>(text: &'t str, context: ParseContext<'_>) -> Option
     let name = name.trim();
     let names = [Some(name), name.strip_suffix(".call")];
     let name = names.into_iter().rev().flatten().find_map(|name| context.names.resolve(name))?;
-    Some((WrittenCalls::one(name.to_owned(), Value::Object(arguments).to_string()), rest))
+    Some((WrittenCalls::one(name.to_owned(), json_text(&Value::Object(arguments))), rest))
 }
