@@ -54,6 +54,9 @@ trait Api: Sized + Send + Sync {
     /// them.
     const BODY_FIELDS: &'static [&'static str];
 
+    /// The maximum length of the id of a call that OpenAI accepts in this API, in bytes.
+    const MAX_CALL_ID_BYTES: usize;
+
     /// The settings of one HTTP request, such as streaming and the parameters to omit. If the
     /// server rejects an optional parameter, the next HTTP request has different settings.
     type Variant: Send + Sync;

@@ -6,12 +6,15 @@ mod flatten;
 mod gemini;
 mod inliner;
 mod json_types;
+mod portable;
 mod root_object;
 mod small_model;
 mod strict;
 mod strict_limits;
 
 use serde_json::Value;
+
+use self::portable::Subset;
 
 use super::Schema;
 
@@ -25,11 +28,21 @@ pub(super) use self::flatten::is_assertion;
 pub enum SchemaTarget {
     /// The parameters of a function in OpenAI's API, without `strict: true`.
     ///
-    /// All of JSON Schema is allowed below the root. The root must have the type `object`, and must
-    /// not contain `anyOf`, `oneOf`, `allOf`, `enum`, `const` or `not`. OpenAI does not document
-    /// this rule. The source is an [error
-    /// response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
+    /// The root must have the type `object`, and must not contain `anyOf`, `oneOf`, `allOf`, `enum`,
+    /// `const` or `not`. Below the root, each array has `items`, also beside `prefixItems`, and no
+    /// property, alternative or `items` is a boolean. OpenAI does not document these rules. The
+    /// sources are error responses of [OpenAI](https://github.com/langchain-ai/langchainjs/issues/9804)
+    /// ("array schema missing items") and of servers in Go, such as Ollama ("cannot unmarshal bool").
     OpenAi,
+    /// The subset of JSON Schema that Moonshot accepts for its Kimi models, directly or through a
+    /// gateway.
+    ///
+    /// The rules are those of [`OpenAi`](SchemaTarget::OpenAi). In addition, the types are in the
+    /// alternatives of `anyOf`, and not beside it; each alternative has a type; `oneOf` becomes
+    /// `anyOf`, and so does a list of types; no keyword is beside a `$ref`; a tuple is an array of
+    /// alternatives. The source is an error response: "type should be defined in anyOf items instead
+    /// of the parent schema".
+    Moonshot,
     /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
     /// valid for the derived schema.
     ///
@@ -148,10 +161,11 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
-        let open = |changes| root_object::derive(self.as_value(), changes);
+        let open = |changes| self.derive_open(changes, Subset::Any);
         let lossy = |(value, changes)| ProviderSchema { value, is_strict: false, changes };
         match target {
             SchemaTarget::OpenAi => open(Vec::new()),
+            SchemaTarget::Moonshot => self.derive_open(Vec::new(), Subset::Moonshot),
             SchemaTarget::OpenAiStrict => match strict::derive(self.as_value()) {
                 Ok((value, changes)) => ProviderSchema { value, is_strict: true, changes },
                 Err(obstacle) => open(vec![obstacle]),
@@ -159,5 +173,25 @@ impl Schema {
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
             SchemaTarget::SmallModel => lossy(small_model::derive(self.as_value())),
         }
+    }
+
+    /// Derives the schema of a reply to send to the provider `target`. Unlike the schema of
+    /// [`for_provider`](Self::for_provider), its root can be any value for the targets
+    /// [`OpenAi`](SchemaTarget::OpenAi) and [`Moonshot`](SchemaTarget::Moonshot).
+    pub fn for_reply(&self, target: SchemaTarget) -> ProviderSchema {
+        let subset = match target {
+            SchemaTarget::OpenAi => Subset::Any,
+            SchemaTarget::Moonshot => Subset::Moonshot,
+            _ => return self.for_provider(target),
+        };
+        let (mut value, mut changes) = (self.as_value().clone(), Vec::new());
+        portable::adjust(&mut value, subset, &mut changes);
+        ProviderSchema { value, is_strict: false, changes }
+    }
+
+    fn derive_open(&self, changes: Vec<SchemaChange>, subset: Subset) -> ProviderSchema {
+        let mut derived = root_object::derive(self.as_value(), changes);
+        portable::adjust(&mut derived.value, subset, &mut derived.changes);
+        derived
     }
 }

@@ -172,6 +172,7 @@ impl ChatCompletionsApi {
 impl Api for ChatCompletionsApi {
     const PATH: &'static str = "/chat/completions";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
+    const MAX_CALL_ID_BYTES: usize = 40;
     type Variant = RequestVariant;
     type Accumulator = ChatAccumulator;
 

@@ -1,7 +1,9 @@
 #[cfg(test)]
 mod tests;
 
-use haft_core::model::ModelProfile;
+use haft_core::{model::ModelProfile, schema::SchemaTarget};
+
+use crate::format::CallIdFormat;
 /// A model family, with its input media and context window. [`family_of`] returns the family of a
 /// model.
 struct ModelFamily {
@@ -124,6 +126,29 @@ pub(super) fn needs_thought_signatures(model: &str) -> bool {
     let name = normalized_name(model);
     let is_alias = name.contains("gemini-") && name.ends_with("-latest");
     gemini_major(&name).map_or(is_alias, |major| major >= 3)
+}
+
+/// Returns the JSON Schema subset of the provider of `model`, or `None` if it has no subset of its
+/// own.
+pub(super) fn schema_target_of(model: &str) -> Option<SchemaTarget> {
+    let name = normalized_name(model);
+    if name.contains("gemini-") {
+        return Some(SchemaTarget::Gemini);
+    }
+    name.contains("kimi-").then_some(SchemaTarget::Moonshot)
+}
+
+/// Returns the format of the call ids that the provider of `model` accepts. `None` if it has no
+/// format of its own.
+pub(super) fn call_ids_of(model: &str) -> Option<CallIdFormat> {
+    const MISTRAL: [&str; 7] =
+        ["mistral", "mixtral", "ministral", "codestral", "devstral", "magistral", "pixtral"];
+    let name = normalized_name(model);
+    if MISTRAL.iter().any(|family| name.contains(family)) {
+        return Some(CallIdFormat::NineAlphanumerics);
+    }
+    // Source: the error message "String should match pattern '^[a-zA-Z0-9_-]+$'" of Anthropic.
+    name.contains("claude-").then_some(CallIdFormat::WordOfAtMost(40))
 }
 
 /// Returns the major version in the name of a Gemini model, for example 2 for `gemini-2.5-flash`.

@@ -6,6 +6,7 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
+use super::profile::{call_ids_of, schema_target_of};
 use crate::format::{CallIdFormat, ReasoningField, ResponseSchemaOptions};
 
 /// The most common JSON field for reasoning.
@@ -102,6 +103,12 @@ pub(super) struct Quirks {
     pub(super) sends_seed_as_random_seed: bool,
     /// The format of tool call ids that the server accepts.
     pub(super) call_ids: CallIdFormat,
+    /// `true` if only the first message may be a system message, as in the chat templates of Qwen
+    /// and other open models.
+    pub(super) has_one_system_message: bool,
+    /// `true` if a conversation with calls is rejected without `tools`, as by Bedrock and Anthropic
+    /// behind a gateway.
+    pub(super) needs_tools_for_calls: bool,
     /// `true` if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name, LM
     /// Studio rejects it, and Ollama does not support `tool_choice`. For these servers, only the
     /// named tool is sent, with `tool_choice: "required"`.
@@ -128,7 +135,9 @@ const STANDARD_QUIRKS: Quirks = Quirks {
     accepts_user_after_tool: true,
     accepts_stream_options: true,
     sends_seed_as_random_seed: false,
-    call_ids: CallIdFormat::Any,
+    call_ids: CallIdFormat::AtMost(40),
+    has_one_system_message: true,
+    needs_tools_for_calls: true,
     accepts_named_tool_choice: true,
     accepts_json_schema: true,
     needs_object_root: false,
@@ -149,6 +158,8 @@ const PRESETS: &[ProviderPreset] = &[
             uses_max_completion_tokens: true,
             schema_target: SchemaTarget::OpenAiStrict,
             needs_object_root: true,
+            has_one_system_message: false,
+            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -160,7 +171,13 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
         domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
-        quirks: Quirks { uses_max_completion_tokens: true, needs_object_root: true, ..STANDARD_QUIRKS },
+        quirks: Quirks {
+            uses_max_completion_tokens: true,
+            needs_object_root: true,
+            has_one_system_message: false,
+            needs_tools_for_calls: false,
+            ..STANDARD_QUIRKS
+        },
     },
     // Source: ai.google.dev/gemini-api/docs/openai
     ProviderPreset {
@@ -214,7 +231,8 @@ const PRESETS: &[ProviderPreset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // Source: platform.moonshot.ai/docs
+    // Sources: platform.moonshot.ai/docs, and the error message "type should be defined in anyOf
+    // items instead of the parent schema"
     ProviderPreset {
         provider: Provider::Moonshot,
         name: "moonshot",
@@ -222,7 +240,11 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("https://api.moonshot.ai/v1"),
         key_variable: Some("MOONSHOT_API_KEY"),
         domains: &["moonshot.ai", "moonshot.cn"],
-        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_CONTENT_FIELD), ..STANDARD_QUIRKS },
+        quirks: Quirks {
+            reasoning: ReasoningField::Required(REASONING_CONTENT_FIELD),
+            schema_target: SchemaTarget::Moonshot,
+            ..STANDARD_QUIRKS
+        },
     },
     // Source: console.groq.com/docs/openai
     ProviderPreset {
@@ -265,6 +287,7 @@ const PRESETS: &[ProviderPreset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Optional(REASONING_CONTENT_FIELD),
             accepts_named_tool_choice: false,
+            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -276,7 +299,11 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("http://localhost:8000/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..STANDARD_QUIRKS },
+        quirks: Quirks {
+            reasoning: ReasoningField::Optional("reasoning"),
+            needs_tools_for_calls: false,
+            ..STANDARD_QUIRKS
+        },
     },
     // Source: docs.ollama.com/api/openai-compatibility, which lists `tool_choice` as unsupported
     ProviderPreset {
@@ -289,6 +316,7 @@ const PRESETS: &[ProviderPreset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Optional("reasoning"),
             accepts_named_tool_choice: false,
+            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -301,7 +329,7 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("http://localhost:1234/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { accepts_named_tool_choice: false, ..STANDARD_QUIRKS },
+        quirks: Quirks { accepts_named_tool_choice: false, needs_tools_for_calls: false, ..STANDARD_QUIRKS },
     },
 ];
 
@@ -353,6 +381,20 @@ impl Provider {
 
     pub(super) fn quirks(provider: Option<Self>) -> Quirks {
         provider.and_then(Self::preset).map_or(STANDARD_QUIRKS, |preset| preset.quirks)
+    }
+
+    /// Returns the quirks of a server that answers with the model `model`. A gateway and an unknown
+    /// server pass the request on to the provider of the model, which has its own rules for schemas
+    /// and call ids. vLLM checks the call ids of Mistral's models as Mistral does.
+    pub(super) fn quirks_for_model(provider: Option<Self>, model: &str) -> Quirks {
+        let mut quirks = Self::quirks(provider);
+        if matches!(provider, None | Some(Self::OpenRouter | Self::Vllm)) {
+            quirks.call_ids = call_ids_of(model).unwrap_or(quirks.call_ids);
+        }
+        if matches!(provider, None | Some(Self::OpenRouter)) {
+            quirks.schema_target = schema_target_of(model).unwrap_or(quirks.schema_target);
+        }
+        quirks
     }
 
     fn preset(self) -> Option<&'static ProviderPreset> {

@@ -208,6 +208,7 @@ const UNKNOWN_ID_MARKERS: [&str; 5] =
 impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
+    const MAX_CALL_ID_BYTES: usize = 64;
     type Variant = RequestVariant;
     type Accumulator = ResponsesAccumulator;
 

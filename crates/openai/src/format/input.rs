@@ -17,7 +17,7 @@ use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
     content::{Medium, joined_text},
-    message::{arguments_object, valid_name},
+    message::{arguments_object, joined_system_text, later_system_text, valid_name},
     to_raw_json,
 };
 use crate::{
@@ -44,6 +44,23 @@ impl Input {
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
         Self(messages.into_iter().map(|message| CachedItems::of(message, encoding)).collect())
+    }
+
+    /// Splits `messages`, a conversation after the `instructions`, for a server that accepts a
+    /// single system message. Returns the text of all system messages at the start, and the other
+    /// messages.
+    #[cfg(feature = "client")]
+    pub(crate) fn split_system<'a>(
+        instructions: Option<&'a Arc<Message>>,
+        messages: impl Iterator<Item = &'a Arc<Message>>,
+    ) -> (Option<String>, Vec<&'a Arc<Message>>) {
+        let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
+        let (mut first, mut rest) = (Vec::from_iter(instructions), Vec::new());
+        for message in messages {
+            if rest.is_empty() && is_system(&message) { first.push(message) } else { rest.push(message) }
+        }
+        let text = (!first.is_empty()).then(|| joined_system_text(first.into_iter()));
+        (text, rest)
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -82,6 +99,9 @@ impl CachedItems {
 
 fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
+        MessageBody::System { content } if encoding.has_one_system_message => {
+            vec![json!({"role": "user", "content": later_system_text(&joined_text(content))})]
+        }
         MessageBody::System { content } => vec![json!({"role": "system", "content": joined_text(content)})],
         MessageBody::User { content } => {
             vec![json!({"role": "user", "content": user_content(content, encoding)})]
@@ -129,7 +149,7 @@ pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions
         |piece| is_media(piece, encoding),
         |piece| encode_part(piece, encoding),
     );
-    json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
+    json!({"type": "function_call_output", "call_id": encoding.call_ids.to_valid_id(&result.call_id), "output": output})
 }
 
 /// Encodes `reply` as input items. The original order of the items is restored if the provider data
@@ -150,7 +170,7 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
                 continue;
             }
             Some("message") => rest.take_message(marker),
-            Some("function_call") => rest.take_call(marker),
+            Some("function_call") => rest.take_call(marker, encoding),
             _ => Some(marker.clone()),
         };
         let thoughts = thoughts.drain(..);
@@ -160,7 +180,7 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
         }
     }
     items.extend(rest.text.take().map(|text| message_item(&text)));
-    items.extend(rest.calls.iter().copied().map(call_item));
+    items.extend(rest.calls.iter().map(|call| call_item(call, encoding)));
     items
 }
 
@@ -221,10 +241,10 @@ impl<'a> UnplacedParts<'a> {
         Some(item)
     }
 
-    fn take_call(&mut self, marker: &Value) -> Option<Value> {
+    fn take_call(&mut self, marker: &Value, encoding: &EncodingOptions) -> Option<Value> {
         let id = marker.get("call_id")?.as_str()?;
         let place = self.calls.iter().position(|call| call.id == id)?;
-        Some(call_item(self.calls.remove(place)))
+        Some(call_item(self.calls.remove(place), encoding))
     }
 }
 
@@ -236,10 +256,10 @@ fn message_item(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-fn call_item(call: &ToolCall) -> Value {
+fn call_item(call: &ToolCall, encoding: &EncodingOptions) -> Value {
     json!({
         "type": "function_call",
-        "call_id": call.id,
+        "call_id": encoding.call_ids.to_valid_id(&call.id),
         "name": valid_name(&call.name),
         "arguments": arguments_object(&call.arguments),
     })

@@ -61,10 +61,26 @@ pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
+    is_reply: bool,
     message: Box<RawValue>,
     /// A user message with the media of the tool result. `None` if the message is not a tool
     /// result, or if the result has no media.
     media: Option<Box<RawValue>>,
+}
+
+/// The encoded form of a message that is the only system message of a conversation, cached in the
+/// message. It does not depend on the options.
+struct CachedSystem(Arc<CachedMessage>);
+
+/// Joins the texts of `messages`, system messages in order, with empty lines.
+pub(super) fn joined_system_text<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> String {
+    let texts = messages.map(|message| message.text()).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the text of a user message that stands for a system message in a conversation.
+pub(super) fn later_system_text(text: &str) -> String {
+    format!("System: {text}")
 }
 
 impl EncodedMessages {
@@ -72,7 +88,15 @@ impl EncodedMessages {
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect())
+        let messages: Vec<_> = messages.into_iter().collect();
+        if !encoding.has_one_system_message {
+            return Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect());
+        }
+        let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
+        let (first, rest) = messages.split_at(messages.iter().copied().take_while(is_system).count());
+        let first = CachedMessage::system(first, encoding);
+        let rest = rest.iter().map(|message| CachedMessage::of(message, encoding));
+        Self(first.into_iter().chain(rest).collect())
     }
 
     /// Encodes `messages` and inserts an assistant message after tool results that a user or system
@@ -83,16 +107,15 @@ impl EncodedMessages {
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
         let mut encoded = Vec::new();
-        let mut messages = messages.into_iter().peekable();
+        let mut messages = Self::new(messages, encoding).0.into_iter().peekable();
         let mut has_media = false;
-        while let Some(message) = messages.next() {
-            let cached = CachedMessage::of(message, encoding);
+        while let Some(cached) = messages.next() {
             let is_result = cached.is_result;
             has_media = is_result && (has_media || cached.media.is_some());
             encoded.push(cached);
-            let next = messages.peek().map(|next| next.body());
-            let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
-            let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
+            let next = messages.peek();
+            let is_last_result = is_result && next.is_none_or(|next| !next.is_result);
+            let is_answered = next.is_none_or(|next| next.is_reply);
             if is_last_result && (has_media || !is_answered) {
                 encoded.push(Arc::new(CachedMessage::results_separator(encoding)));
             }
@@ -133,8 +156,29 @@ impl CachedMessage {
         Self {
             encoding: Arc::clone(encoding),
             is_result,
+            is_reply: matches!(message.body(), MessageBody::Assistant(_)),
             message: to_raw_json(&WireMessage::new(message, encoding)),
             media,
+        }
+    }
+
+    /// Encodes `messages`, the system messages at the start of a conversation, as a single system
+    /// message. Returns `None` if there are none.
+    fn system(messages: &[&Arc<Message>], encoding: &Arc<EncodingOptions>) -> Option<Arc<Self>> {
+        let encode = |content: Cow<'_, str>| Self {
+            encoding: Arc::clone(encoding),
+            is_result: false,
+            is_reply: false,
+            message: to_raw_json(&WireMessage::System { content: WireContent::Text(content) }),
+            media: None,
+        };
+        match messages {
+            [] => None,
+            // The instructions of an agent can be long, so their encoded form is cached.
+            [only] => {
+                Some(Arc::clone(&only.memoize(|only| CachedSystem(Arc::new(encode(only.text().into())))).0))
+            }
+            _ => Some(Arc::new(encode(joined_system_text(messages.iter().copied()).into()))),
         }
     }
 
@@ -142,7 +186,7 @@ impl CachedMessage {
     #[cfg(feature = "client")]
     fn results_separator(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
-        Self { encoding: Arc::clone(encoding), is_result: true, message, media: None }
+        Self { encoding: Arc::clone(encoding), is_result: true, is_reply: true, message, media: None }
     }
 }
 
@@ -216,6 +260,10 @@ struct CalledFunction<'a> {
 impl<'a> WireMessage<'a> {
     fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
         match message.body() {
+            MessageBody::System { content } if encoding.has_one_system_message => {
+                let text = later_system_text(&joined_text(content));
+                Self::User { content: WireContent::Text(text.into()) }
+            }
             MessageBody::System { content } => {
                 Self::System { content: WireContent::Text(joined_text(content)) }
             }

@@ -65,7 +65,7 @@ impl ResponseSchema {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(options.target),
             // For other targets, the schema is not simplified, because most servers use it only to
             // constrain the decoding of the reply.
-            _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
+            _ => root.for_reply(options.target),
         };
         log_changes(&converted, name);
         Self {

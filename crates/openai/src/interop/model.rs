@@ -19,7 +19,8 @@ use super::{convert::from_response, error::from_openai_error, stream::ChunkStrea
 use crate::{
     client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
     format::{
-        EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, encode_tools_for_target,
+        CallIdFormat, EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions,
+        encode_tools_for_target,
     },
     origin::Origin,
     reply::{ChatAccumulator, StreamAccumulator as _},
@@ -226,6 +227,9 @@ fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
         sends_images: images,
         sends_audio: audio,
         sends_documents: files,
+        // The client may have the address of any server.
+        call_ids: CallIdFormat::AtMost(40),
+        has_one_system_message: true,
         origin: Origin::Unsupported,
         ..EncodingOptions::default()
     })

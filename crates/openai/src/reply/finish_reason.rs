@@ -106,14 +106,15 @@ impl FinishState {
     }
 
     /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
-    /// calls, or else `Stop`. An unknown reason is returned unchanged in `Other`.
+    /// calls or the reason announces calls, or else `Stop`. An unknown reason is returned unchanged in `Other`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
+        let announces_calls = self.means_tool_calls();
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,
             (FinishKind::Filter, _) => FinishReason::ContentFilter,
             (FinishKind::Unknown, Some(reason)) => FinishReason::Other(reason),
             // Many servers send `stop` although the message has calls, and some send no reason.
-            _ if message.tool_calls.is_empty() => FinishReason::Stop,
+            _ if message.tool_calls.is_empty() && !announces_calls => FinishReason::Stop,
             _ => FinishReason::ToolCalls,
         }
     }

@@ -45,11 +45,15 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
 /// The finish reasons of many servers are recognized as a regular end.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
-    for reason in
-        ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "end", "COMPLETE", "tool_use"]
-    {
+    for reason in ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "end", "COMPLETE"] {
         for reply in both_ways("Hi", reason).await {
             assert_eq!(reply.unwrap().finish_reason, FinishReason::Stop, "{reason}");
+        }
+    }
+    // The reply announces calls and has none. The run rejects it.
+    for reason in ["tool_calls", "TOOL_CALLS", "tool_call", "function_call", "tool_use"] {
+        for reply in both_ways("Hi", reason).await {
+            assert_eq!(reply.unwrap().finish_reason, FinishReason::ToolCalls, "{reason}");
         }
     }
     for reason in ["end_turn", "tool_use", "tool_call", "eos"] {

@@ -164,7 +164,7 @@ async fn thinking_parts_are_sent_back() {
             json!({"content": [thinking(" so.")]}),
             json!({"content": "Adding.", "tool_calls": call()}),
         ],
-        expect![[r#"[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm, so."}]},{"type":"text","text":"Adding."}],"tool_calls":[{"id":"9a4f0e9f3","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"9a4f0e9f3","content":"1"}]"#]],
+        expect![[r#"[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm, so."}]},{"type":"text","text":"Adding."}],"tool_calls":[{"id":"vFiRaiyzi","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"vFiRaiyzi","content":"1"}]"#]],
         expect![[r#"[{"role":"assistant","content":"Adding.","tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
     )
     .await;
@@ -381,4 +381,159 @@ async fn settings_have_the_names_of_the_provider() {
         assert_eq!(sent, expected, "{provider}");
     }
     assert!(!model(&Server::with_replies([]).await, Provider::DeepSeek).profile().supports_json_schema);
+}
+
+/// The roles and texts of the messages in `body`.
+fn roles(body: &Value) -> Vec<String> {
+    let line = |message: &Value| {
+        format!("{}: {}", message["role"].as_str().unwrap(), message["content"].as_str().unwrap_or("-"))
+    };
+    body["messages"].as_array().unwrap().iter().map(line).collect()
+}
+
+/// Servers with strict chat templates accept one system message, the first. The request stays the
+/// same prefix when messages are added.
+#[tokio::test]
+async fn only_the_first_message_is_a_system_message() {
+    let server = Server::with_replies(vec![minimal_reply(); 20]).await;
+    let history = [
+        Message::system("Speak Danish."),
+        Message::user("Hi"),
+        Message::assistant("Hej"),
+        Message::system("The shop closes at 5."),
+        Message::user("When?"),
+    ];
+    let request = |messages: usize, instructions: bool| {
+        let request = ChatRequest::new(history.iter().take(messages).cloned());
+        ChatRequest { instructions: instructions.then(|| Message::system("Be brief.").into()), ..request }
+    };
+    let unknown = server.builder().build().unwrap();
+    let local = [Provider::Vllm, Provider::LlamaCpp, Provider::LmStudio, Provider::Ollama];
+    for model in local.map(|provider| model(&server, provider)).into_iter().chain([unknown]) {
+        model.chat(&request(5, true)).await.unwrap();
+        model.chat(&request(5, false)).await.unwrap();
+        model.chat(&request(2, true)).await.unwrap();
+        let bodies: Vec<_> = server.take_requests().into_iter().map(|it| roles(&it.body)).collect();
+        let rest = ["user: Hi", "assistant: Hej", "user: System: The shop closes at 5.", "user: When?"];
+        assert_eq!(bodies[0][0], "system: Be brief.\n\nSpeak Danish.");
+        assert_eq!(bodies[0][1..], rest);
+        assert_eq!(bodies[1][0], "system: Speak Danish.");
+        assert_eq!(bodies[2], bodies[0][..2]);
+    }
+    model(&server, Provider::OpenAi).chat(&request(5, true)).await.unwrap();
+    let openai = roles(&server.take_requests().pop().unwrap().body);
+    assert_eq!(openai.iter().filter(|line| line.starts_with("system: ")).count(), 3);
+}
+
+/// The ids of calls and results from another server are within the limits of the next server.
+#[tokio::test]
+async fn call_ids_are_valid_for_the_next_server() {
+    let server = Server::with_replies(vec![minimal_reply(); 20]).await;
+    let long = "x".repeat(50);
+    let ids: Vec<_> = ["call_1", "functions.add:0", "toolu_01", "", "abcDEF123", &long, &format!("{long}y")]
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let is_nine = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_word = |id: &str| {
+        (1..=40).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it))
+    };
+    let named = |provider: Option<Provider>, name: &str| {
+        let builder = ChatCompletions::builder(name).base_url(&server.base_url).api_key("k");
+        match provider {
+            Some(provider) => builder.provider(provider).build().unwrap(),
+            None => builder.build().unwrap(),
+        }
+    };
+    let models: [(ChatCompletions, &dyn Fn(&str) -> bool); 6] = [
+        (named(Some(Provider::Mistral), "m"), &is_nine),
+        (named(Some(Provider::Vllm), "mistralai/Mistral-Small-3.2"), &is_nine),
+        (named(None, "anthropic/claude-sonnet-4"), &is_word),
+        (named(Some(Provider::OpenRouter), "anthropic/claude-sonnet-4"), &is_word),
+        (named(Some(Provider::OpenAi), "gpt-5"), &|id| id.len() <= 40),
+        (named(None, "m"), &|id| id.len() <= 40),
+    ];
+    for (model, is_valid) in models {
+        let calls = ids.iter().map(|id| ToolCall::new(id.clone(), "add", "{}")).collect();
+        let reply = AssistantMessage { tool_calls: calls, ..AssistantMessage::default() };
+        let first = send_back(&model, &server, reply.clone()).await;
+        assert_eq!(send_back(&model, &server, reply).await, first);
+        let calls: Vec<_> =
+            first[0]["tool_calls"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+        let results: Vec<_> = first.as_array().unwrap()[1..]
+            .iter()
+            .filter(|it| it["role"] == "tool")
+            .map(|it| it["tool_call_id"].clone())
+            .collect();
+        assert_eq!(calls, results);
+        assert!(calls.iter().all(|id| is_valid(id.as_str().unwrap())), "{calls:?}");
+        let distinct: std::collections::HashSet<_> = calls.iter().map(ToString::to_string).collect();
+        assert_eq!(distinct.len(), ids.len(), "{calls:?}");
+    }
+}
+
+/// A conversation with calls is sent with placeholders for their tools if the request offers none.
+#[tokio::test]
+async fn earlier_calls_have_tools_in_a_request_without_tools() {
+    let server = Server::with_replies(vec![minimal_reply(); 10]).await;
+    let calls = ["add", "find", "add"].map(|name| ToolCall::new(name, name, "{}")).to_vec();
+    let messages = || {
+        let results =
+            calls.iter().map(|call| Message::tool(ToolResult::done(&*call.id, &*call.name, "1".into())));
+        let reply = AssistantMessage { tool_calls: calls.clone(), ..AssistantMessage::default() };
+        [Message::user("Hi"), Message::assistant(reply)]
+            .into_iter()
+            .chain(results)
+            .chain([Message::user("And?")])
+    };
+    let unknown = server.builder().build().unwrap();
+    for (model, has_tools) in [
+        (unknown, true),
+        (model(&server, Provider::OpenRouter), true),
+        (model(&server, Provider::OpenAi), false),
+        (model(&server, Provider::Ollama), false),
+    ] {
+        model.chat(&ChatRequest::new(messages())).await.unwrap();
+        let body = server.take_requests().pop().unwrap().body;
+        let names = body["tools"].as_array().into_iter().flatten().map(|it| it["function"]["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), if has_tools { vec!["add", "find"] } else { vec![] });
+        assert_eq!(body.get("tool_choice").is_some_and(|it| it == "none"), has_tools);
+        // Without calls, there are no placeholders.
+        model.chat(&hello()).await.unwrap();
+        assert!(server.take_requests().pop().unwrap().body.get("tools").is_none());
+    }
+}
+
+/// A gateway passes a schema on to the provider of the model, in the form of this provider.
+#[tokio::test]
+async fn schemas_have_the_form_of_the_model_behind_a_gateway() {
+    let server = Server::with_replies(vec![minimal_reply(); 10]).await;
+    let schema = json!({"properties": {"p": {"type": ["string", "null"]}, "q": {"type": "array"}}});
+    let definition =
+        ToolDefinition::new(ToolName::new("note").unwrap(), Schema::for_arguments(schema).unwrap());
+    let tool = DynamicTool::new(definition, |_, _| async { "noted" });
+    let request = hello().with_tools(ToolList::new("test", [tool]));
+    for (provider, name, expected) in [
+        (Some(Provider::OpenRouter), "google/gemini-2.5-pro", json!({"type": "string", "nullable": true})),
+        (
+            Some(Provider::OpenRouter),
+            "moonshotai/kimi-k2",
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ),
+        (Some(Provider::Moonshot), "kimi-k2", json!({"anyOf": [{"type": "string"}, {"type": "null"}]})),
+        (Some(Provider::OpenRouter), "qwen/qwen3", json!({"type": ["string", "null"]})),
+        (None, "google/gemini-2.5-pro", json!({"type": "string", "nullable": true})),
+        (None, "other", json!({"type": ["string", "null"]})),
+    ] {
+        let builder = ChatCompletions::builder(name).base_url(&server.base_url).api_key("k");
+        let builder = match provider {
+            Some(provider) => builder.provider(provider),
+            None => builder,
+        };
+        builder.build().unwrap().chat(&request).await.unwrap();
+        let body = server.take_requests().pop().unwrap().body;
+        let properties = &body["tools"][0]["function"]["parameters"]["properties"];
+        assert_eq!(properties["p"], expected, "{name}");
+        assert!(properties["q"]["items"].is_object(), "{name}");
+    }
 }

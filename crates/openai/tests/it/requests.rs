@@ -121,6 +121,31 @@ async fn results_of_parallel_calls_are_in_order() {
                   ]
                 }
               ],
+              "tools": [
+                {
+                  "type": "function",
+                  "function": {
+                    "name": "draw",
+                    "description": "Not available any more.",
+                    "parameters": {
+                      "type": "object",
+                      "properties": {}
+                    }
+                  }
+                },
+                {
+                  "type": "function",
+                  "function": {
+                    "name": "now",
+                    "description": "Not available any more.",
+                    "parameters": {
+                      "type": "object",
+                      "properties": {}
+                    }
+                  }
+                }
+              ],
+              "tool_choice": "none",
               "stream": false
             }"#]],
     )

@@ -90,7 +90,8 @@ impl Report {
             let listed = schema.validate(&test.data).is_ok();
             assert_eq!(schema.is_valid(&test.data), listed, "{file}: {}", test.description);
             if listed != test.valid {
-                self.wrong.push(format!("{file}: {}: {}", case.description, test.description));
+                let name = format!("{file}: {}: {}", case.description, test.description);
+                self.wrong.extend(Some(name).filter(|name| !REFUSED.contains(&name.as_str())));
                 continue;
             }
             self.passed += 1;
@@ -111,6 +112,14 @@ impl Report {
         assert_eq!(self.wrong, Vec::<String>::new());
     }
 }
+
+/// Optional tests of integers beyond 64 bits. They are invalid here, because they cannot be held
+/// exactly.
+const REFUSED: [&str; 3] = [
+    "bignum: integer: a bignum is an integer",
+    "bignum: integer: a negative bignum is an integer",
+    "float-overflow: all integers are multiples of 0.5, if overflow is handled: valid if optional overflow handling is implemented",
+];
 
 /// Returns the name of the variant of `fault`, without its fields.
 fn fault_name(fault: &SchemaFault) -> String {
@@ -185,7 +194,7 @@ fn draft_2020_12() {
 #[test]
 fn draft_2020_12_optional() {
     Report::run_suite("draft2020-12/optional", None).check(&expect![[r#"
-        141 right
+        138 right
         rejected, DuplicateAnchor:
           anchor: $anchor inside an enum is not a real identifier
           dynamicRef: $dynamicRef skips over intermediate resources - pointer reference across resource boundary
@@ -248,7 +257,7 @@ fn draft_7() {
 #[test]
 fn draft_7_optional() {
     Report::run_suite("draft7/optional", DRAFT_7).check(&expect![[r#"
-        108 right
+        105 right
         rejected, NestedId:
           id: id inside an enum is not a real identifier
           id: non-schema object containing an $id property

@@ -43,7 +43,8 @@ impl<M> ModelBuilder<M> {
             // providers of Gemini models, such as OpenRouter, handle thought signatures themselves.
             needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_thought_signatures(&profile.name),
-            call_ids: defaults.quirks.call_ids,
+            call_ids: defaults.quirks.call_ids.with_maximum(A::MAX_CALL_ID_BYTES),
+            has_one_system_message: defaults.quirks.has_one_system_message,
             origin: Origin::Server(endpoint.address().into()),
             media_warning: WarnOnce::default(),
         });

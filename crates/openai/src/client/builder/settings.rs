@@ -23,7 +23,7 @@ impl<M> ModelBuilder<M> {
     /// Returns the settings of the client. Options of the builder take precedence over quirks of
     /// `provider`.
     pub(super) fn client_settings(&self, provider: Option<Provider>) -> ClientSettings {
-        let usual = Provider::quirks(provider);
+        let usual = Provider::quirks_for_model(provider, self.model_name());
         // Fine-tuned models do not support all keywords of strict schemas.
         let is_fine_tuned = self.model_name().starts_with("ft:");
         let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.schema_target };

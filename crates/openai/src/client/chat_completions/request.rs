@@ -1,17 +1,19 @@
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{
     ToolName,
+    message::MessageBody,
     model::{ChatRequest, ResponseFormat, ToolChoice},
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{ChatCompletionsApi, RequestVariant};
 use crate::{
     client::{Client, builder::ClientSettings, unsupported_params::OptionalParam},
     format::{
         EncodedMessages, EncodedTools, ResponseSchema, encode_tool_for_target, encode_tools_for_target,
+        valid_name,
     },
 };
 
@@ -84,7 +86,7 @@ struct ToolFields<'a> {
 enum ToolsField {
     All(Arc<EncodedTools>),
     /// Only the tool that the model must call, for servers that do not support a tool name in
-    /// `tool_choice`.
+    /// `tool_choice`, or placeholders for the tools of earlier calls.
     Only(Vec<Value>),
 }
 
@@ -163,6 +165,9 @@ impl<'a> Body<'a> {
 impl<'a> ToolFields<'a> {
     fn new(request: &'a ChatRequest, defaults: &ClientSettings, with_parallel: bool) -> Option<Self> {
         let quirks = defaults.quirks;
+        if request.tools.is_empty() && quirks.needs_tools_for_calls {
+            return Self::for_earlier_calls(request);
+        }
         let (tools, tool_choice) = match &request.tool_choice {
             ToolChoice::Auto => (None, None),
             ToolChoice::None => (None, Some(WireToolChoice::Mode("none"))),
@@ -184,6 +189,39 @@ impl<'a> ToolFields<'a> {
             }),
             tool_choice,
             parallel_tool_calls,
+        })
+    }
+}
+
+impl ToolFields<'_> {
+    /// Returns placeholders for the tools of the calls and results in `request`, which offers no
+    /// tools. Returns `None` if there are no calls. Bedrock and Anthropic behind a gateway reject a
+    /// conversation with calls if the request has no `tools`.
+    fn for_earlier_calls(request: &ChatRequest) -> Option<Self> {
+        let mut names: Vec<Cow<'_, str>> = Vec::new();
+        for message in request.messages.iter() {
+            let calls = message.tool_calls().iter().map(|call| call.name.as_str());
+            let result = match message.body() {
+                MessageBody::Tool(result) => Some(result.name.as_str()),
+                _ => None,
+            };
+            for name in calls.chain(result).map(valid_name) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        let placeholder = |name: &Cow<'_, str>| {
+            let parameters = json!({"type": "object", "properties": {}});
+            let description = "Not available any more.";
+            json!({"type": "function", "function": {
+                "name": name, "description": description, "parameters": parameters,
+            }})
+        };
+        (!names.is_empty()).then(|| Self {
+            tools: ToolsField::Only(names.iter().map(placeholder).collect()),
+            tool_choice: Some(WireToolChoice::Mode("none")),
+            parallel_tool_calls: None,
         })
     }
 }

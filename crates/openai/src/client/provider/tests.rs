@@ -3,8 +3,11 @@ use std::collections::HashSet;
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use super::{PRESETS, Provider, STANDARD_QUIRKS};
-use crate::{client::endpoint::parse_base_url, format::ReasoningField};
+use super::{PRESETS, Provider, Quirks, STANDARD_QUIRKS};
+use crate::{
+    client::endpoint::parse_base_url,
+    format::{CallIdFormat, ReasoningField},
+};
 
 #[test]
 fn provider_is_recognized_by_its_host() {
@@ -66,4 +69,33 @@ fn quirks_depend_on_the_provider() {
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).schema_target);
     assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);
     assert_eq!(Provider::quirks(None), STANDARD_QUIRKS);
+}
+
+/// The table of the book's page on models has the row that the quirks of each server imply.
+#[test]
+fn table_in_the_book_matches_the_quirks() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/models.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let servers = Provider::all().map(|provider| (provider.name(), Provider::quirks(Some(provider))));
+    for (name, quirks) in servers.chain([("any other", STANDARD_QUIRKS)]) {
+        let row = table_row(name, &quirks);
+        assert!(page.contains(&row), "docs/src/models.md lacks the row\n{row}");
+    }
+}
+
+fn table_row(name: &str, quirks: &Quirks) -> String {
+    let schemas = match quirks.schema_target {
+        SchemaTarget::OpenAiStrict => "strict, else OpenAI's",
+        SchemaTarget::Gemini => "Gemini's",
+        SchemaTarget::Moonshot => "Moonshot's",
+        _ => "OpenAI's",
+    };
+    let system = if quirks.has_one_system_message { "one, the first" } else { "any" };
+    let ids = match quirks.call_ids {
+        CallIdFormat::NineAlphanumerics => "9 letters or digits",
+        _ => "40 bytes, Responses 64",
+    };
+    let calls = if quirks.needs_tools_for_calls { "with placeholders" } else { "as they are" };
+    let choice = if quirks.accepts_named_tool_choice { "by name" } else { "the only tool sent" };
+    format!("| {name} | {schemas} | {system} | {ids} | {calls} | {choice} |\n")
 }

@@ -123,7 +123,12 @@ impl<'a> Body<'a> {
             (client.defaults.reasoning_effort.as_deref(), options.reasoning_summary.as_deref());
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
-        let whole = Input::new(request.messages.iter(), &client.encoding);
+        let (instructions, messages) = if client.encoding.has_one_system_message {
+            Input::split_system(request.instructions.as_ref(), request.messages.iter())
+        } else {
+            (request.instructions.as_ref().map(|message| message.text()), request.messages.iter().collect())
+        };
+        let whole = Input::new(messages, &client.encoding);
         // The digest is needed only to recognize the conversation in a later request with
         // `previous_response_id`.
         let stored = options.uses_previous_response_id.then(|| whole.digest());
@@ -135,7 +140,7 @@ impl<'a> Body<'a> {
         variant.sends_previous_id = previous.is_some();
         let body = Self {
             model: &client.profile.name,
-            instructions: request.instructions.as_ref().map(|message| message.text()),
+            instructions,
             input: input.unwrap_or(whole),
             previous_response_id: previous.or_else(|| options.first_response_id.clone()),
             tool_fields: ToolFields::new(client, request, takes(OptionalParam::ParallelToolCalls)),
