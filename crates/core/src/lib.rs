@@ -4,6 +4,7 @@
 pub mod __private;
 pub mod agent;
 pub mod export;
+pub mod lenient_json;
 pub mod limits;
 pub mod model;
 mod panic_log;

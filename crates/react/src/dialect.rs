@@ -3,7 +3,6 @@
 mod auto;
 mod declared_keys;
 mod json;
-mod lenient_json;
 mod native;
 mod partial_json;
 mod reply;
@@ -15,9 +14,9 @@ mod written_calls;
 use std::sync::Arc;
 
 use haft_core::{
-    Message, Schema,
-    message::{AssistantMessage, TranscriptView},
-    model::{ChatEvent, ChatRequest, ChatResponse, ChatSettings, ModelProfile, ToolChoice},
+    Message, Schema, lenient_json,
+    message::TranscriptView,
+    model::{ChatEvent, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelProfile, ToolChoice},
     schema::JsonText,
     toolset::ToolList,
 };
@@ -265,12 +264,15 @@ impl ReplyDelta {
     }
 }
 
-/// Removes the call to [`FINISH`] from `message` if it is the only call, and returns its arguments.
-/// Returns `None` if there is no such call, or if the reply has other calls: the run then decides
+/// Removes the call to [`FINISH`] from `reply` if it is the only call, and returns its arguments. The
+/// reply then announces no call. Returns `None` if there is no such call, or if the reply has other calls: the run then decides
 /// with its [`EndStrategy`](crate::run::EndStrategy).
-fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
-    let is_alone = matches!(message.tool_calls.as_slice(), [call] if call.name == FINISH);
-    is_alone.then(|| message.tool_calls.pop())?.map(|call| call.arguments)
+fn take_finish(reply: &mut Reply) -> Option<JsonText> {
+    let calls = &mut reply.message.tool_calls;
+    let is_alone = matches!(calls.as_slice(), [call] if call.name == FINISH);
+    let call = is_alone.then(|| calls.pop())??;
+    reply.finish_reason = FinishReason::Stop;
+    Some(call.arguments)
 }
 
 /// Returns the default dialect for a model: [`NativeCalls`] if the model supports function calling,

@@ -85,6 +85,9 @@ pub enum RepairKind {
     DroppedKeyword,
     /// Empty arguments (`null` or a blank string) were replaced with `{}`.
     NoArguments,
+    /// The arguments were not valid JSON, for example because of single quotes or a trailing comma,
+    /// and were read leniently.
+    LenientJson,
     /// A hook of the host program replaced all arguments.
     Replaced,
     /// The model wrote the whole call as text, for example as JSON in a code fence.
@@ -102,6 +105,11 @@ impl Repair {
         Self { pointer: String::new(), kind: RepairKind::Replaced }
     }
 
+    /// Creates the [`Repair`] that records arguments that are not valid JSON.
+    pub fn lenient_json() -> Self {
+        Self { pointer: String::new(), kind: RepairKind::LenientJson }
+    }
+
     /// Creates the [`Repair`] that records the replacement of empty arguments with `{}`.
     pub fn no_arguments() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
@@ -117,6 +125,7 @@ impl fmt::Display for Repair {
             RepairKind::DroppedNull => f.write_str("took null as an absent property"),
             RepairKind::DroppedKeyword => f.write_str("removed a keyword copied from the schema"),
             RepairKind::NoArguments => f.write_str("took empty arguments as {}"),
+            RepairKind::LenientJson => f.write_str("read the arguments, which are not valid JSON"),
             RepairKind::Replaced => f.write_str("the host program replaced the arguments"),
             RepairKind::WrittenAsText => f.write_str("read the call from the text of the reply"),
         }

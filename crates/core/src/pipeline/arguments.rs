@@ -5,13 +5,15 @@ use serde_json::{Map, Value};
 use super::CallDetails;
 use crate::{
     call::ToolError,
+    lenient_json::parse_object,
     schema::{self, JsonText, JsonTextError, RepairPolicy},
     tool::ToolDefinition,
 };
 
 /// Parses the JSON text of `arguments`. Fails if the text is too long or is not valid
 /// JSON, or if it has a number that cannot be held exactly. Empty or
-/// blank text is repaired to `{}`, unless `policy` is strict.
+/// blank text is repaired to `{}`, and other text is read [leniently](crate::lenient_json), unless
+/// `policy` is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     policy: RepairPolicy,
@@ -26,12 +28,19 @@ pub(super) fn parse<'a>(
         details.repairs.push(schema::Repair::no_arguments());
         return Ok(Cow::Owned(Value::Object(Map::new())));
     }
-    arguments.value().map(Cow::Borrowed).map_err(|error| {
-        ToolError::InvalidArguments(Cow::Owned(match error {
-            JsonTextError::InexactNumbers(numbers) => numbers.to_string(),
-            error => format!("{error}; write one JSON object"),
-        }))
-    })
+    let problem = match arguments.value() {
+        Ok(value) => return Ok(Cow::Borrowed(value)),
+        Err(JsonTextError::InexactNumbers(numbers)) => numbers.to_string(),
+        Err(error) => {
+            let object = if policy == RepairPolicy::Strict { None } else { parse_object(arguments) };
+            if let Some(object) = object {
+                details.repairs.push(schema::Repair::lenient_json());
+                return Ok(Cow::Owned(Value::Object(object)));
+            }
+            format!("{error}; write one JSON object")
+        }
+    };
+    Err(ToolError::InvalidArguments(problem.into()))
 }
 
 /// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, as

@@ -789,7 +789,7 @@ async fn number_that_cannot_be_held_is_a_violation() {
     for (arguments, expected) in [
         (r#"{"x": 123456789012345678901234567890}"#, "/x: integer out of range: 1234567890"),
         (r#"{"x": 1, "y": -9223372036854775809}"#, "/y: integer out of range: -9223372036854775809"),
-        (r#"{"arguments": {"x": 1e30}}"#, "integer out of range: 1e30"),
+        (r#"{"arguments": {"x": 1e30}}"#, "integer out of range: 1e+30"),
         (r#"{"x": "1e30"}"#, "/x: "),
         (r#"{"x": 1e400}"#, "/x: number out of range: 1e400"),
         (r#""{\"x\": 18446744073709551616}""#, "out of range"),
@@ -799,5 +799,25 @@ async fn number_that_cannot_be_held_is_a_violation() {
         let failure = result.failure().unwrap();
         assert_eq!(failure.kind, FailureKind::InvalidArguments, "{arguments}");
         assert!(failure.message.contains(expected), "{arguments}: {}", failure.message);
+    }
+}
+
+/// Arguments that are not valid JSON are read as in a call that is written as text.
+#[tokio::test]
+async fn arguments_that_are_not_valid_json_are_read_leniently() {
+    for arguments in
+        ["{'x': 40, 'y': 2}", r#"{"x": 40, "y": 2,}"#, "{x: 40, y: 2}", " {\"x\": \"40\", 'y': 2}\n"]
+    {
+        let result = run(&Pipeline::new(), add(), arguments).await;
+        assert_eq!(result.model_text(), "42", "{arguments}");
+        assert_eq!(result.repairs[0].to_string(), "/: read the arguments, which are not valid JSON");
+        let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
+        let failure = run(&strict, add(), arguments).await;
+        assert_eq!(failure.failure().unwrap().kind, FailureKind::InvalidArguments, "{arguments}");
+    }
+    for arguments in ["{'x': 40, 'y': 2", "{'x': 40} {'y': 2}", "x=40, y=2", "{'x': 40, 'y': 2}, and", "[1,]"]
+    {
+        let failure = run(&Pipeline::new(), add(), arguments).await;
+        assert_eq!(failure.failure().unwrap().kind, FailureKind::InvalidArguments, "{arguments}");
     }
 }

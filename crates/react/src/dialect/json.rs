@@ -10,6 +10,7 @@ mod stream_parser;
 use haft_core::{
     Schema, ToolDefinition,
     model::{ChatRequest, ChatResponse, ResponseFormat},
+    schema::json_text,
 };
 use serde_json::{Value, json};
 
@@ -101,7 +102,7 @@ impl StepFormat for JsonFormat {
     }
 
     fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
-        json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
+        json_text(&json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}))
     }
 
     fn parse(text: &str, _is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {

@@ -72,7 +72,7 @@ impl Dialect for NativeCalls {
     fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
         let mut reply = Reply::from(response);
         if outputs.is_some()
-            && let Some(arguments) = take_finish(&mut reply.message)
+            && let Some(arguments) = take_finish(&mut reply)
         {
             reply.message.content = match arguments.value() {
                 Ok(value) => vec![Content::Json { value: value.clone() }],

@@ -120,7 +120,7 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
         take_finish_call::<F>(&mut reply, outputs);
         return reply;
     }
-    let is_complete = reply.finish_reason == FinishReason::Stop;
+    let is_complete = matches!(reply.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
     let ThinkSplit { reasoning: thinking, text } = split_thinking(&reply.message.text());
     let Some(step) = F::parse(&text, is_complete, outputs) else {
         let template = F::template("why", &format!("a tool, or {FINISH}"));
@@ -161,7 +161,7 @@ fn take_finish_call<F: StepFormat>(reply: &mut Reply, outputs: Option<&Schema>) 
     } else if !has_outputs {
         calls.truncate(1);
     }
-    if let Some(arguments) = take_finish(&mut reply.message) {
+    if let Some(arguments) = take_finish(reply) {
         set_finish_answer::<F>(reply, Value::String(arguments.to_string()), outputs);
     }
 }
@@ -180,7 +180,10 @@ fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs
 /// model answers again.
 fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
-        Some(answer) => reply.message.content = vec![answer],
+        Some(answer) => {
+            reply.message.content = vec![answer];
+            reply.finish_reason = FinishReason::Stop;
+        }
         None => {
             let example = F::format_step("why", FINISH, &json!({ANSWER_KEY: "the answer"}));
             reply.problem = Some(format!("Your reply has no answer. To end, write it so:\n{example}"));

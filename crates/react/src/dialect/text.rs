@@ -10,6 +10,7 @@ mod stream_parser;
 use haft_core::{
     Schema,
     model::{ChatRequest, ChatResponse},
+    schema::json_text,
 };
 use serde_json::Value;
 
@@ -86,7 +87,7 @@ impl StepFormat for TextFormat {
     fn format_step(thought: &str, tool_name: &str, tool_args: &Value) -> String {
         // The thought is written as one line, because any further line could look like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
-        format_step(&thought.join(" "), tool_name, &tool_args.to_string())
+        format_step(&thought.join(" "), tool_name, &json_text(tool_args))
     }
 
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {

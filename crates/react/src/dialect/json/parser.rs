@@ -12,7 +12,7 @@ use super::{
     super::{
         FINISH,
         declared_keys::declares_keys,
-        lenient_json::JsonObject,
+        lenient_json::{self, JsonObject},
         step::{ANSWER_KEY, ParsedStep, StepAction},
         written_calls::{self, CallableNames, WrittenCall, WrittenCalls},
     },
@@ -181,7 +181,7 @@ fn find_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<(Js
     for _ in 0..MAX_OBJECT_STARTS {
         start += text.get(start..)?.find('{')?;
         let rest = text.get(start..)?;
-        start = match parse_leading_json(rest) {
+        start = match parse_leading(rest) {
             Some((Value::Object(object), length)) if is_match(&object) => {
                 return Some((object, start..start + length));
             }
@@ -198,6 +198,16 @@ fn find_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<(Js
         };
     }
     None
+}
+
+/// Parses the JSON value at the start of `text`, or a complete object that is not valid JSON. Returns
+/// the value and the length of its text.
+fn parse_leading(text: &str) -> Option<(Value, usize)> {
+    parse_leading_json(text).or_else(|| {
+        text.get(1..)?.trim_start().strip_prefix(['"', '\''])?;
+        let lenient = lenient_json::parse_leading_object(text).filter(|it| it.is_complete)?;
+        Some((Value::Object(lenient.object), text.len() - lenient.rest.len()))
+    })
 }
 
 /// Returns `true` if the `{` at the start of `text` is followed by a key in quotes. In prose, a `{`

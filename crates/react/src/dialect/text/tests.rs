@@ -120,7 +120,7 @@ fn argument_values_are_unchanged() {
     check_call(
         "Action: add\nArguments: {'a': 'tab\\t \\u00e9 \\ud83e\\udd80', 'b': True, 'c': None,\n 'd': [1, -2e3,], \"e\": {'f': ''}}",
         None,
-        r#"{"a":"tab\t é 🦀","b":true,"c":null,"d":[1,-2000.0],"e":{"f":""}}"#,
+        r#"{"a":"tab\t é 🦀","b":true,"c":null,"d":[1,-2000],"e":{"f":""}}"#,
     );
     let lines = "{\n Title: \"x\",\n Question: \"y\",\n Priority: 1\n}";
     check_call(

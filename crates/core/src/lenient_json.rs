@@ -1,22 +1,46 @@
-//! A lenient parser for JSON objects and Python keyword arguments.
+//! A lenient parser for the arguments of calls: JSON objects and Python keyword arguments.
+//!
+//! The [pipeline](crate::Pipeline) uses it for arguments that are not valid JSON, and
+//! `haft-react` uses it for calls that a model writes as text. The same text is thus the same call,
+//! whether or not the server parsed the call.
 
-use haft_core::{
-    schema::{parse_leading_json, parse_number},
-    text::surrogates,
-};
+use haft_schema::{parse_leading_json, parse_number};
+use haft_text::surrogates;
 use serde_json::{Map, Value};
 
 /// The maximum nesting depth of a value.
 const MAX_NESTING_DEPTH: usize = 64;
 
-pub(super) type JsonObject = Map<String, Value>;
+/// A JSON object.
+pub type JsonObject = Map<String, Value>;
 
 /// A parsed object, and the text that follows it.
-pub(super) struct ParsedObject<'t> {
-    pub(super) object: JsonObject,
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ParsedObject<'t> {
+    /// The members of the object.
+    pub object: JsonObject,
     /// `true` if all closing brackets were found. Otherwise the object may be truncated.
-    pub(super) is_complete: bool,
-    pub(super) rest: &'t str,
+    pub is_complete: bool,
+    /// The text after the object.
+    pub rest: &'t str,
+}
+
+/// Parses `text`, which must be one complete object, with the same leniency as
+/// [`parse_leading_object`]. Returns `None` if it is not, or if a closing bracket is missing.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::lenient_json::parse_object;
+///
+/// let arguments = parse_object("{'city': 'Oslo', 'metric': True,}").unwrap();
+/// assert_eq!((&arguments["city"], &arguments["metric"]), (&"Oslo".into(), &true.into()));
+/// assert!(parse_object("{'city': 'Oslo'").is_none());
+/// ```
+pub fn parse_object(text: &str) -> Option<JsonObject> {
+    let parsed = parse_leading_object(text.trim_start())?;
+    (parsed.is_complete && parsed.rest.trim().is_empty()).then_some(parsed.object)
 }
 
 /// Parses the JSON object at the start of `text`.
@@ -24,7 +48,7 @@ pub(super) struct ParsedObject<'t> {
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
 /// strings, and missing closing brackets at the end. Returns `None` if the object is invalid, or if
 /// a string, number or member is truncated, because the missing part could change the meaning.
-pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
+pub fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
     if text.trim_start().starts_with('{')
         && let Some((Value::Object(object), end)) = parse_leading_json(text)
     {
@@ -40,7 +64,7 @@ pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
 /// Parses the JSON object or array at the start of `text`, with the same leniency as
 /// [`parse_leading_object`]. Returns the value and the text after it. Returns `None` if the value
 /// is invalid or if a closing bracket is missing.
-pub(super) fn parse_leading_value(text: &str) -> Option<(Value, &str)> {
+pub fn parse_leading_value(text: &str) -> Option<(Value, &str)> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let value = parser.parse_value(MAX_NESTING_DEPTH)?;
     parser.is_complete.then_some((value, parser.rest))
@@ -49,7 +73,7 @@ pub(super) fn parse_leading_value(text: &str) -> Option<(Value, &str)> {
 /// Parses `text` as a JSON object or array, with the same leniency as [`parse_leading_object`].
 /// Missing closing brackets at the end are added, and additional closing brackets are ignored.
 /// Returns `None` if other text follows.
-pub(super) fn parse_unbalanced_value(text: &str) -> Option<Value> {
+pub fn parse_unbalanced_value(text: &str) -> Option<Value> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let value = parser.parse_value(MAX_NESTING_DEPTH)?;
     let is_bracket = |letter: char| letter.is_whitespace() || "}]".contains(letter);
@@ -59,7 +83,7 @@ pub(super) fn parse_unbalanced_value(text: &str) -> Option<Value> {
 /// Parses Python keyword arguments up to and including the closing `)`, such as `x=17, y="a")`.
 /// Returns the arguments and the text after the bracket. The arguments may be empty. Returns `None`
 /// if an argument has no name or if the closing bracket is missing.
-pub(super) fn parse_closed_keyword_arguments(text: &str) -> Option<(JsonObject, &str)> {
+pub fn parse_closed_keyword_arguments(text: &str) -> Option<(JsonObject, &str)> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_NESTING_DEPTH, ')', &['='])?;
     parser.is_complete.then_some((object, parser.rest))
@@ -67,7 +91,7 @@ pub(super) fn parse_closed_keyword_arguments(text: &str) -> Option<(JsonObject, 
 
 /// Parses Python keyword arguments, such as `x=17, y="a"`, with an optional `)` after them. Returns
 /// `None` if there are none, or if more text follows, except whitespace, backticks, `;` and `.`.
-pub(super) fn parse_keyword_arguments(text: &str) -> Option<ParsedObject<'_>> {
+pub fn parse_keyword_arguments(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_NESTING_DEPTH, ')', &['='])?;
     let is_all = parser
