@@ -1,11 +1,13 @@
 use std::{iter, sync::Arc, time::Duration};
 
-use haft_core::{Schema, ToolName, schema::SchemaError, tool::StateType, toolset::ToolsetError};
+use haft_core::{
+    Schema, ToolDefinition, ToolName, Toolset, schema::SchemaError, tool::StateType, toolset::ToolsetError,
+};
 
 use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields, with_prices};
 use crate::{
     QueueHandle, RunConfig,
-    dialect::dialect_for,
+    dialect::{Dialect, dialect_for},
     extension::{Entries, ExtensionSet},
     host_panic::{HostPanic, catch_panic, profile_of},
 };
@@ -70,8 +72,9 @@ pub enum AgentBuildError {
         /// The operation with the timeout, such as `hook`.
         subject: &'static str,
     },
-    /// Code of the host program panicked: the profile of the model, the dialect, or an adaptor of
-    /// an extension. The panic message is logged at the level `debug`.
+    /// Code of the host program panicked: the profile of the model, the dialect, an adaptor of an
+    /// extension, or a closure that adapts a toolset, such as the closure of
+    /// [`filtered`](haft_core::Toolset::filtered) (`Adaptor::adapt`). The panic message is logged at the level `debug`.
     #[error("`{method}` panicked")]
     Panicked {
         /// The method, such as `ChatModel::profile`.
@@ -126,29 +129,18 @@ impl ReactAgentBuilder {
             extensions.instructions(input_output_fields::append_field_lists(instructions, &config));
         let traces_content = self.call_settings.traces_content;
         let tools = self.call_settings.apply(tools);
-        tools.check()?;
         let reserved = || dialect.reserved_name(config.outputs.as_ref());
-        if let Some(name) = catch_panic("Dialect::reserved_name", reserved)?
-            && tools.static_tools().any(|tool| *tool.definition().name() == *name)
-        {
-            return Err(AgentBuildError::ReservedName { name, dialect: dialect.name() });
-        }
+        let reserved = catch_panic("Dialect::reserved_name", reserved)?;
+        // The static tools are adapted by closures of the host program.
         let queue = StateType::of::<QueueHandle>();
-        let entries = StateType::of::<Entries>();
-        let has_queue = self.has_queue
-            || tools.static_tools().any(|tool| tool.definition().state_types().contains(&queue));
-        for tool in tools.static_tools() {
-            let definition = tool.definition();
-            let mut missing = state
-                .missing_types(definition.state_types())
-                .filter(|it| **it != queue && **it != entries && !state_per_run.contains(it));
-            if let Some(missing) = missing.next() {
-                return Err(AgentBuildError::MissingState {
-                    tool: definition.name().clone(),
-                    state: missing.name(),
-                });
-            }
-        }
+        let given = [queue, StateType::of::<Entries>()].into_iter().chain(state_per_run).collect::<Vec<_>>();
+        let missing_state = |definition: &ToolDefinition| {
+            let missing = state.missing_types(definition.state_types()).find(|it| !given.contains(it));
+            missing.map(|it| it.name())
+        };
+        let tool_check = || check_tools(&tools, reserved, &dialect, missing_state);
+        let uses_queue = catch_panic("Adaptor::adapt", tool_check)??;
+        let has_queue = self.has_queue || uses_queue;
         Ok(ReactAgent(Arc::new(AgentInner {
             model,
             compactor,
@@ -165,6 +157,29 @@ impl ReactAgentBuilder {
             handoff_conditions: Vec::new(),
         })))
     }
+}
+
+/// Checks the static tools of `tools`. Returns `true` if one of them uses the queue of the run.
+/// `reserved` is the name that the dialect reserves. `missing_state` returns the name of a type of
+/// state that the agent does not have.
+fn check_tools(
+    tools: &Toolset,
+    reserved: Option<&'static str>,
+    dialect: &Arc<dyn Dialect>,
+    missing_state: impl Fn(&ToolDefinition) -> Option<&'static str>,
+) -> Result<bool, AgentBuildError> {
+    tools.check()?;
+    let all: Vec<_> = tools.static_tools().collect();
+    if let Some(name) = reserved.filter(|name| all.iter().any(|tool| *tool.definition().name() == **name)) {
+        return Err(AgentBuildError::ReservedName { name, dialect: dialect.name() });
+    }
+    for definition in all.iter().map(|tool| tool.definition()) {
+        if let Some(state) = missing_state(definition) {
+            return Err(AgentBuildError::MissingState { tool: definition.name().clone(), state });
+        }
+    }
+    let queue = StateType::of::<QueueHandle>();
+    Ok(all.iter().any(|tool| tool.definition().state_types().contains(&queue)))
 }
 
 /// Wraps non-object outputs of `config` in an object, and adds the field `reasoning`.

@@ -12,7 +12,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    ChatModel, Message, RunInput, Schema, ToolContext, ToolDefinition, ToolName, Toolset,
+    ChatModel, Message, RunInput, Schema, Tool, ToolContext, ToolDefinition, ToolName, Toolset,
     agent::{AgentError, AgentErrorKind},
     export::async_trait,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
@@ -344,4 +344,22 @@ fn panic_of_an_adaptor_is_a_build_error() {
     let build = || ReactAgent::builder(ScriptedModel::new()).extension(extension).build();
     let error = catch_unwind(AssertUnwindSafe(build)).unwrap().unwrap_err();
     assert_eq!(error.to_string(), "`Extension::adapt_tools` panicked");
+}
+
+/// A closure that adapts static tools and panics is an error of the build, without its message.
+#[test]
+fn panic_of_a_tool_adaptor_is_a_build_error() {
+    let adapted: [fn(Toolset) -> Toolset; 4] = [
+        |tools| tools.filtered(|_| panic_with_a_secret()),
+        |tools| tools.approval_required(|_| panic_with_a_secret()),
+        |tools| tools.external(|_| panic_with_a_secret()),
+        |tools| tools.adapted(|_: &Arc<dyn Tool>| panic_with_a_secret()),
+    ];
+    for adapt in adapted {
+        for tools in [adapt(calculator()), Toolset::new().combined(adapt(calculator())).prefixed("a_")] {
+            let error = ReactAgent::new(ScriptedModel::new(), tools).unwrap_err();
+            assert!(matches!(error, AgentBuildError::Panicked { .. }), "{error:?}");
+            assert_eq!(error.to_string(), "`Adaptor::adapt` panicked");
+        }
+    }
 }
