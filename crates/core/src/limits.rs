@@ -72,7 +72,7 @@ pub const REPLY_CALLS: usize = 4096;
 pub const RUN_REQUESTS: u32 = 50;
 
 /// The maximum number of times that a model can make the same call, or the same cycle of calls, in
-/// a row.
+/// a row with equal results.
 pub const REPEATED_CALLS: u32 = 3;
 
 /// The maximum number of consecutive retries ([`ToolError::Retry`](crate::call::ToolError::Retry))

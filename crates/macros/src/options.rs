@@ -36,6 +36,7 @@ pub(crate) struct ToolPolicy {
     pub(crate) max_calls: Option<Expr>,
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
+    pub(crate) repeatable: Option<Ident>,
     pub(crate) touches: Option<Expr>,
     pub(crate) output_limit: Option<Expr>,
     pub(crate) requires_scope: Vec<Expr>,
@@ -51,7 +52,7 @@ pub(crate) struct Annotations {
 }
 
 const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `max_calls`, `output_limit`, \
-                     `requires_approval`, `requires_scope`, `sequential`, `touches`, `read_only`, `destructive`, \
+                     `requires_approval`, `requires_scope`, `sequential`, `repeatable`, `touches`, `read_only`, `destructive`, \
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
@@ -79,6 +80,7 @@ impl Options {
             "retries" => set_once(&mut self.policy.retries, key, setting.value(), errors),
             "requires_approval" => set_once(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => set_once(&mut self.policy.sequential, key, setting.flag(), errors),
+            "repeatable" => set_once(&mut self.policy.repeatable, key, setting.flag(), errors),
             "touches" => set_once(&mut self.policy.touches, key, setting.value(), errors),
             "max_calls" => set_once(&mut self.policy.max_calls, key, positive(setting), errors),
             "output_limit" => set_once(&mut self.policy.output_limit, key, positive(setting), errors),

@@ -136,7 +136,7 @@ pub enum Limit {
     /// The maximum duration of the run.
     Time(Duration),
     /// The maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. Two calls are the same if their tools and arguments are equal.
+    /// calls, in a row. Two calls are the same if their tools, arguments and results are equal.
     RepeatedCalls(u32),
     /// The number of consecutive rejected replies after which a run ends.
     RejectedReplies(u32),
@@ -159,7 +159,9 @@ impl fmt::Display for Limit {
             Self::Cost(cost) => write!(f, "the limit of a cost of {cost} is reached"),
             Self::UnknownCost => f.write_str("the cost is limited, but the cost of a request is unknown"),
             Self::Time(time) => write!(f, "the limit of {time:?} is reached"),
-            Self::RepeatedCalls(n) => write!(f, "the model made the same call {n} times in a row"),
+            Self::RepeatedCalls(n) => {
+                write!(f, "the model made the same call {n} times in a row")
+            }
             Self::RejectedReplies(n) => write!(f, "{n} replies in a row could not be used"),
         }
     }

@@ -40,6 +40,10 @@ pub struct ToolPolicy {
     /// idempotent tool may be repeated after a crash, and their results may be cached. Default:
     /// `false`.
     pub idempotent: bool,
+    /// `true` if an agent may repeat a call any number of times, also if the result is equal each
+    /// time, for example to wait for an event. If `false`, an agent stops after
+    /// [`limits::REPEATED_CALLS`] equal calls with equal results in a row. Default: `false`.
+    pub repeatable: bool,
     /// The maximum number of consecutive retries
     /// ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the tool can request in a run. A
     /// successful call resets the count. The tool reads the remaining number from
@@ -71,6 +75,7 @@ impl Default for ToolPolicy {
             sequential: false,
             touches: None,
             idempotent: false,
+            repeatable: false,
             retries: limits::TOOL_RETRIES,
             max_calls: None,
             output_limit: limits::RESULT_TEXT_BYTES,
@@ -122,6 +127,12 @@ impl ToolPolicy {
     #[must_use]
     pub fn with_idempotent_calls(self) -> Self {
         Self { idempotent: true, ..self }
+    }
+
+    /// Permits any number of [equal calls](Self::repeatable) with equal results.
+    #[must_use]
+    pub fn with_repeatable_calls(self) -> Self {
+        Self { repeatable: true, ..self }
     }
 
     /// Sets the [maximum length](Self::output_limit) of the result text, in bytes.

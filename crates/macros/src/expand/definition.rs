@@ -40,6 +40,7 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
         output_limit,
         requires_approval,
         sequential,
+        repeatable,
         touches,
         requires_scope,
     } = &tool.options.policy;
@@ -52,7 +53,8 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
     let max_calls = max_calls.as_ref().map(|value| {
         quote!(max_calls: ::core::option::Option::Some(#krate::__private::MaxCalls { max_calls: #value }.max_calls))
     });
-    let flags = [requires_approval, sequential].into_iter().flatten().map(|flag| quote!(#flag: true));
+    let flags =
+        [requires_approval, sequential, repeatable].into_iter().flatten().map(|flag| quote!(#flag: true));
     let scopes = (!requires_scope.is_empty())
         .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
     let touches = touches.as_ref().map(

@@ -453,7 +453,9 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. `None` disables the limit, so that the model can, for example, poll a tool.
+    /// calls, in a row with equal results. `None` disables the limit. To disable it for a tool, for
+    /// example a tool that the model polls, make the tool
+    /// [repeatable](haft_core::tool::ToolPolicy::repeatable).
     /// Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();

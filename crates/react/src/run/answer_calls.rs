@@ -7,7 +7,7 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{
-    EndStrategy, Run, RunBudget,
+    EndStrategy, Run, Step,
     limits::Transition,
     message_metadata, parse_answer,
     state::{Batch, CallSource, RequestPurpose, SentRequest, State},
@@ -51,7 +51,7 @@ impl Run {
         request: &SentRequest,
         mut message: AssistantMessage,
         is_written: bool,
-        budget: Option<&RunBudget>,
+        step: Option<&Step<'_>>,
     ) -> Transition {
         let purpose = request.purpose;
         let mut plans = self.plan_calls(request, &message.tool_calls);
@@ -85,8 +85,8 @@ impl Run {
         let is_exhaustive = self.head.config.end_strategy == EndStrategy::Exhaustive && !must_answer;
         let mut limit = None;
         if others > 0 && (answer.is_none() || is_exhaustive) {
-            self.head.repeated_calls = self.count_repetitions(calls.len());
-            limit = self.count_calls(purpose, others, budget);
+            self.head.repeated_calls = self.count_repetitions(calls.len(), step.map(|step| step.tools));
+            limit = self.count_calls(purpose, others, step.and_then(|step| step.budget));
         }
         if let Some(answer) = answer {
             close_unused(

@@ -94,7 +94,8 @@ pub struct RunConfig {
     /// conversation.
     pub context: ContextConfig,
     /// The maximum number of times that the model can make the same call, or the same cycle of
-    /// calls, in a row. The result of the last permitted call contains a warning for the model. One
+    /// calls, in a row with equal results. Calls to a
+    /// [repeatable](haft_core::tool::ToolPolicy::repeatable) tool are not limited. The result of the last permitted call contains a warning for the model. One
     /// more repetition exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None`
     /// means no limit. Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,

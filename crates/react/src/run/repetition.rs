@@ -11,6 +11,8 @@ use std::{
 use haft_core::{
     Message, ToolCall, ToolResult,
     call::{FailureKind, Outcome},
+    content::Content,
+    message::MessageBody,
     tool::FailedAttempts,
 };
 
@@ -19,14 +21,35 @@ use haft_core::{
 /// the reply is also detected.
 const MAX_CYCLE_CALLS: usize = 4;
 
-/// The fingerprints of all calls that the model has made in a run, in order. Two calls have the
-/// same fingerprint if their names and their arguments (as JSON) are equal. The history is derived
-/// from the transcript and never saved.
+/// All calls that the model has made in a run, in order. The history is derived from the transcript
+/// and never saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
-    fingerprints: Vec<u64>,
+    calls: Vec<PastCall>,
+    /// The ids of the last calls, which have no results yet, with their indices in `calls`.
+    open: Vec<(String, usize)>,
     /// The number of messages of the run whose calls are already in the history.
     messages_read: usize,
+}
+
+/// The fingerprints of a call and its result.
+#[derive(Clone, Debug)]
+struct PastCall {
+    /// Two calls have the same fingerprint if their names and their arguments (as JSON) are equal.
+    call: u64,
+    /// `None` if the call has no result yet.
+    result: Option<u64>,
+    /// `true` if the policy of the tool permits any number of equal calls.
+    is_repeatable: bool,
+}
+
+impl PastCall {
+    /// Returns `true` if `later` repeats this call: it is the same call, and its result is equal or
+    /// not known yet.
+    fn is_repeated_by(&self, later: &Self) -> bool {
+        let has_equal_result = later.result.is_none() || self.result.is_none() || self.result == later.result;
+        self.call == later.call && has_equal_result && !later.is_repeatable
+    }
 }
 
 /// All histories are equal: a history is a cache, and must not affect the equality of runs.
@@ -37,16 +60,35 @@ impl PartialEq for CallHistory {
 }
 
 impl CallHistory {
-    /// Adds the calls in new messages to this history. `messages` are all messages of the run so
-    /// far.
-    pub(super) fn update(&mut self, messages: &[Arc<Message>]) {
-        let new = messages.get(self.messages_read..).unwrap_or_default();
-        self.fingerprints.extend(new.iter().flat_map(|message| message.tool_calls()).map(call_fingerprint));
+    /// Adds the calls and results in new messages to this history. `messages` are all messages of
+    /// the run so far. `is_repeatable` returns `true` for the name of a tool whose policy permits
+    /// any number of equal calls.
+    pub(super) fn update(&mut self, messages: &[Arc<Message>], is_repeatable: impl Fn(&str) -> bool) {
+        for message in messages.get(self.messages_read..).unwrap_or_default() {
+            for call in message.tool_calls() {
+                self.open.push((call.id.clone(), self.calls.len()));
+                let is_repeatable = is_repeatable(&call.name);
+                self.calls.push(PastCall { call: call_fingerprint(call), result: None, is_repeatable });
+            }
+            let MessageBody::Tool(result) = message.body() else { continue };
+            let Some(place) = self.open.iter().position(|(id, _)| *id == result.call_id) else { continue };
+            let (_, index) = self.open.remove(place);
+            if let Some(call) = self.calls.get_mut(index) {
+                call.result = Some(result_fingerprint(result));
+            }
+        }
         self.messages_read = messages.len();
     }
 
+    /// Returns `true` if `result` differs from the last known result of an equal `call`.
+    pub(super) fn is_new_result(&self, call: &ToolCall, result: &ToolResult) -> bool {
+        let fingerprint = call_fingerprint(call);
+        let earlier = self.calls.iter().rev().filter(|it| it.call == fingerprint).find_map(|it| it.result);
+        earlier.is_some_and(|earlier| earlier != result_fingerprint(result))
+    }
+
     /// Returns the number of times that the last call, or the last cycle of calls, was made in a
-    /// row. For example, the result is 2 for the calls A, B, A, B. Stops counting at `limit` + 1.
+    /// row with equal results. For example, the result is 2 for the calls A, B, A, B. Stops counting at `limit` + 1.
     /// `latest` is the number of calls in the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let lengths = (1..=MAX_CYCLE_CALLS).chain([latest]);
@@ -65,12 +107,12 @@ impl CallHistory {
         most
     }
 
-    /// Returns `true` if the call at `index` equals the call `length` positions later. Indices
+    /// Returns `true` if the call at `index` is repeated `length` positions later. Indices
     /// count backwards from the last call.
     fn is_repeated(&self, index: usize, length: usize) -> bool {
-        let fingerprint = |index| self.fingerprints.iter().rev().nth(index);
-        let later = index.checked_sub(length).and_then(fingerprint);
-        fingerprint(index).is_some_and(|it| Some(it) == later)
+        let call = |index| self.calls.iter().rev().nth(index);
+        let later = index.checked_sub(length).and_then(call);
+        call(index).zip(later).is_some_and(|(call, later)| call.is_repeated_by(later))
     }
 }
 
@@ -84,6 +126,42 @@ fn call_fingerprint(call: &ToolCall) -> u64 {
     }
     hasher.finish()
 }
+
+/// Computes the fingerprint of `result` without its warnings and without the notes that this module
+/// adds to failures.
+fn result_fingerprint(result: &ToolResult) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match &result.outcome {
+        Outcome::Done(output) => {
+            0_u8.hash(&mut hasher);
+            for piece in &output.content {
+                match piece {
+                    // A truncated text can contain the id of its call.
+                    Content::Text { text } if !result.call_id.is_empty() => {
+                        text.split(&result.call_id).for_each(|part| part.hash(&mut hasher));
+                    }
+                    Content::Json { value } => canonical::hash_json(value, &mut hasher),
+                    other => serde_json::to_string(other).unwrap_or_default().hash(&mut hasher),
+                }
+            }
+            if let Some(structured) = &output.structured {
+                canonical::hash_json(structured, &mut hasher);
+            }
+        }
+        Outcome::Failed(failure) => {
+            1_u8.hash(&mut hasher);
+            let message = failure.message.as_str();
+            let end = [REPETITION_NOTE, RETRIES_NOTE].iter().filter_map(|note| message.find(note)).min();
+            message.get(..end.unwrap_or(message.len())).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The start of the note about a repetition in a failure.
+const REPETITION_NOTE: &str = "\nthis is the same call as before, ";
+/// The note about an exhausted retry budget in a failure.
+const RETRIES_NOTE: &str = "\nThere are no more tries: go on without it.";
 
 /// Adds a warning to `result`, the result of a call that the model has made `times` times in a row.
 pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
@@ -106,7 +184,7 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
         && failure.kind == FailureKind::Retry
     {
         failure.kind = FailureKind::Failed;
-        failure.message = format!("{}\nThere are no more tries: go on without it.", failure.message);
+        failure.message.push_str(RETRIES_NOTE);
     }
 }
 

@@ -6,6 +6,7 @@ use haft_core::{
     content::Content,
     message::AssistantMessage,
     model::{FinishReason, ModelError, ToolChoice},
+    toolset::ToolList,
 };
 
 use super::{
@@ -53,6 +54,7 @@ impl Run {
             }
             _ => {}
         }
+        let announces_call = reply.finish_reason == FinishReason::ToolCalls && message.tool_calls.is_empty();
         if let Some(problem) = reply.problem {
             return self.reject_reply(purpose, message, problem);
         }
@@ -61,6 +63,11 @@ impl Run {
             // either.
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
             return (State::finishing(StopReason::Refusal, None), Ok(()));
+        }
+        // Some servers drop a call that they cannot parse, and return the text before it.
+        if announces_call {
+            let problem = "Your reply announced a tool call and had none. Make the call, or give the answer.";
+            return self.reject_reply(purpose, message, problem.to_owned());
         }
         let has_answer = self.has_answer_call(purpose, &message);
         let can_answer = has_answer && request.tool_choice == ToolChoice::None;
@@ -72,7 +79,7 @@ impl Run {
         } else if !has_answer && matches!(purpose, RequestPurpose::Outputs { .. }) {
             self.reject_reply(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
         } else {
-            self.read_calls(request, message, is_written, step.and_then(|step| step.budget))
+            self.read_calls(request, message, is_written, step)
         }
     }
 
@@ -181,17 +188,27 @@ impl Run {
     }
 
     /// Returns the number of times in a row that the model has made its latest call, or its latest
-    /// cycle of calls such as A, B, A, B. `latest` is the number of calls in the last reply. If
+    /// cycle of calls such as A, B, A, B, with equal results. `tools` are the tools of the latest
+    /// calls. `latest` is the number of calls in the last reply. If
     /// `max_repeated_calls` is `None`, the result is always 1.
     ///
     /// A single reply can repeat a call more often than permitted. The result is then capped at the
     /// limit, so that the model is warned before the run is stopped.
-    pub(super) fn count_repetitions(&mut self, latest: usize) -> u32 {
+    pub(super) fn count_repetitions(&mut self, latest: usize, tools: Option<&ToolList>) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
-        let own = self.transcript.messages().get(self.head.first_message..);
-        self.history.update(own.unwrap_or_default());
+        self.update_history(tools);
         let times = self.history.repetitions(latest, limit);
         if self.head.repeated_calls < limit { times.min(limit) } else { times }
+    }
+
+    /// Adds the new calls and results in the transcript to the history. `tools` are the tools of
+    /// the new calls.
+    pub(super) fn update_history(&mut self, tools: Option<&ToolList>) {
+        let own = self.transcript.messages().get(self.head.first_message..);
+        let is_repeatable = |name: &str| {
+            tools.and_then(|tools| tools.get(name)).is_some_and(|tool| tool.definition().policy().repeatable)
+        };
+        self.history.update(own.unwrap_or_default(), is_repeatable);
     }
 }
 

@@ -19,13 +19,17 @@ use crate::open_calls::OpenCalls;
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
     /// from `result`: the run sets the id and the name of the call, adds a warning if the model
-    /// must not repeat the call again, and turns a retry request into a final failure if the retry
+    /// must not repeat the call again with an equal result, and turns a retry request into a final failure if the retry
     /// budget of the tool is exhausted.
     ///
     /// # Errors
     ///
     /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
+        let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
+        if is_last {
+            self.update_history(None);
+        }
         let Some(Batch { calls, source, is_written, .. }) = self.head.state.batch_mut() else {
             return Err(RunError::NotInProgress(id.to_owned()));
         };
@@ -36,8 +40,7 @@ impl Run {
         }
         let used = self.head.failed_attempts.get(&call.name).map_or(0, |failed| failed.retries);
         repetition::limit_retries(&mut result, used, budget);
-        let is_last = self.head.config.max_repeated_calls == Some(self.head.repeated_calls);
-        if is_last && *source == CallSource::Reply {
+        if is_last && *source == CallSource::Reply && !self.history.is_new_result(call, &result) {
             repetition::warn_of_repetition(&mut result, self.head.repeated_calls);
         }
         if *is_written {

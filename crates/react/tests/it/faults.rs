@@ -1,6 +1,10 @@
 //! Tests of faults: broken replies, failing tools and provider errors.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    future,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -10,7 +14,7 @@ use haft_core::{
     call::FailureKind,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
-    tool::ToolPolicy,
+    tool::{DynamicTool, ToolPolicy},
 };
 use haft_react::{LimitAction, ReactAgent};
 use haft_testing::ScriptedModel;
@@ -526,4 +530,103 @@ async fn request_rejected_by_a_filter_is_not_repeated() {
         "a content filter of the provider stopped the reply: the prompt was flagged"
     );
     assert_eq!(model.requests().len(), 1);
+}
+
+/// A tool whose results are `results`, one after the other, then the last one again.
+fn tool_with_results(results: &'static [&'static str]) -> DynamicTool {
+    let calls = AtomicUsize::new(0);
+    tool_without_parameters("status", move || {
+        let call = calls.fetch_add(1, Ordering::Relaxed).min(results.len() - 1);
+        future::ready(results.get(call).copied().unwrap_or_default())
+    })
+}
+
+/// A repetition is the same call with an equal result. A tool can be polled while its results
+/// change, alone or in turns with another call.
+#[tokio::test]
+async fn repetition_is_a_call_with_an_equal_result() {
+    const CHANGING: &[&str] = &["0 %", "20 %", "40 %", "60 %", "80 %", "100 %", "again"];
+    const EQUAL: &[&str] = &["waiting"];
+    const STUCK_LATER: &[&str] = &["0 %", "50 %", "waiting"];
+    const IN_TURNS: &[&str] = &["a", "b", "a", "b", "a", "b", "a", "b", "a"];
+    let (poll, pause) = (("", "status", "{}"), ("", "pause", "{}"));
+    let alone = [poll; 7].to_vec();
+    let with_pause: Vec<_> = [poll, pause].repeat(6);
+    let limit = |calls| Some((calls, 3));
+    for (results, calls, expected) in [
+        (CHANGING, &alone, None),
+        (CHANGING, &with_pause, None),
+        (IN_TURNS, &alone, None),
+        (EQUAL, &alone, limit(3)),
+        (EQUAL, &with_pause, limit(7)),
+        (STUCK_LATER, &alone, limit(5)),
+    ] {
+        let replies = expected.map_or(calls.len(), |(executed, _)| executed + 1);
+        let calls = calls.iter().take(replies);
+        let model = calls.fold(ScriptedModel::new(), |model, call| model.reply_calls([*call]));
+        let model = if expected.is_none() { model.reply_text("Done.") } else { model };
+        let pause = tool_without_parameters("pause", || future::ready("paused"));
+        let tools = Toolset::new().with_tool(tool_with_results(results)).with_tool(pause);
+        let result = ReactAgent::new(model.clone(), tools).unwrap().run("Wait.").await;
+        match (result, expected) {
+            (Ok(output), None) => assert_eq!(output.text().unwrap(), "Done.", "{results:?}"),
+            (Err(error), Some((executed, limit))) => {
+                let is_limit = matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(it)) if it == limit);
+                assert!(is_limit, "{results:?}: {error:?}");
+                let done = error.transcript.tool_results().filter(|it| it.failure().is_none());
+                assert_eq!(done.count(), executed, "{results:?}");
+            }
+            (other, _) => panic!("{results:?}: {other:?}"),
+        }
+    }
+}
+
+/// A repeatable tool can be called any number of times, also in turns with another tool.
+#[tokio::test]
+async fn calls_of_a_repeatable_tool_are_not_limited() {
+    let (poll, pause) = (("", "status", "{}"), ("", "pause", "{}"));
+    for calls in [[poll; 8].to_vec(), [poll, pause].repeat(5)] {
+        let model = calls.iter().fold(ScriptedModel::new(), |model, call| model.reply_calls([*call]));
+        let status = tool_with_results(&["waiting"]).map_policy(ToolPolicy::with_repeatable_calls);
+        let pause = tool_without_parameters("pause", || future::ready("paused"));
+        let tools = Toolset::new().with_tool(status).with_tool(pause);
+        let agent = ReactAgent::new(model.reply_text("Done."), tools).unwrap();
+        assert_eq!(agent.run("Wait.").await.unwrap().text().unwrap(), "Done.");
+    }
+}
+
+/// A failure that repeats is a repetition, also if a note was added to its message.
+#[tokio::test]
+async fn repeated_failure_ends_the_run() {
+    let model = (0..4).fold(ScriptedModel::new(), |model, _| model.reply_calls([("", "fail", "{}")]));
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(failing_tool())).unwrap();
+    let error = agent.run("Try.").await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
+    assert!(error.transcript.tool_results().nth(2).unwrap().model_text().contains("3 times in a row"));
+}
+
+/// A reply that announces calls and has none is not an answer. The model is asked again, and the
+/// run ends with a typed error if this does not help.
+#[tokio::test]
+async fn reply_that_announces_a_missing_call_is_rejected() {
+    let announced = || ChatResponse {
+        finish_reason: FinishReason::ToolCalls,
+        ..ChatResponse::new(AssistantMessage::from("I look it up."))
+    };
+    let agent = |model: &ScriptedModel| ReactAgent::new(model.clone(), calculator()).unwrap();
+
+    let model = ScriptedModel::new().reply(announced()).reply_text("42");
+    let output = agent(&model).run("Sum?").await.unwrap();
+    assert_eq!(output.text().unwrap(), "42");
+    assert!(message_lines(&model.requests()[1]).contains("Your reply announced a tool call and had none."));
+
+    let model = ScriptedModel::new().reply(announced()).reply(announced()).reply(announced());
+    let error = agent(&model).run("Sum?").await.unwrap_err();
+    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(_))), "{error:?}");
+
+    // A written call in the text is the announced call.
+    let written = r#"{"name": "add", "arguments": {"x": 17, "y": 25}}"#;
+    let written = ChatResponse { finish_reason: FinishReason::ToolCalls, ..ChatResponse::new(written) };
+    let model = ScriptedModel::new().reply(written).reply_text("42");
+    assert_eq!(agent(&model).run("Sum?").await.unwrap().results_of("add").count(), 1);
 }

@@ -228,12 +228,13 @@ fn context_and_state_parameters_are_not_arguments() {
 
 #[test]
 fn options_set_the_policy() {
-    #[tool(timeout = Duration::from_secs(5), retries = 7, max_calls = 3, requires_approval, sequential, idempotent)]
+    #[tool(timeout = Duration::from_secs(5), retries = 7, max_calls = 3, requires_approval, sequential, repeatable, idempotent)]
     fn careful() {}
 
     let policy = Careful.definition().policy();
     assert_eq!((policy.timeout, policy.retries), (Some(Duration::from_secs(5)), 7));
     assert_eq!(policy.max_calls, Some(3));
+    assert!(policy.repeatable);
     assert!(policy.requires_approval && policy.sequential && policy.idempotent);
 
     let policy = Add.definition().policy();
