@@ -37,7 +37,8 @@ pub(super) enum PieceKind {
     Delta,
     /// An element of a complete reply. An element with a name is a call of its own.
     Whole,
-    /// A part of the item at the index of the piece, in the Responses API.
+    /// A part of the item at the index of the piece, in a stream of the Responses API.
+    #[cfg(feature = "client")]
     Item,
 }
 
@@ -66,6 +67,7 @@ impl CallAccumulator {
         let known = match kind {
             PieceKind::Whole if piece.name.is_some() => None,
             PieceKind::Delta | PieceKind::Whole => self.calls.find(&piece),
+            #[cfg(feature = "client")]
             PieceKind::Item => piece.index.and_then(|index| self.calls.find_index(index)),
         };
         let position = known.unwrap_or_else(|| self.calls.start(&piece));

@@ -271,6 +271,8 @@ async fn key_in_a_stream_error_is_redacted() {
     }
 }
 
+type IsExpected<'a> = &'a dyn Fn(&ModelError) -> bool;
+
 /// A cause has one kind of error, whether it arrives as a status, in a stream or in a reply with
 /// status 200, plain or inside the error of a gateway. It is asked once, and the message is that of
 /// the innermost error, without the key.
@@ -282,7 +284,7 @@ async fn cause_has_one_kind_of_error_in_each_carrier() {
     let is_generation =
         |error: &ModelError| matches!(error, ModelError::InvalidGeneration { generation: Some(_), .. });
     let is_rejected = |error: &ModelError| matches!(error, ModelError::Rejected { status: 400, .. });
-    let causes: [(&str, Value, &dyn Fn(&ModelError) -> bool); 5] = [
+    let causes: [(&str, Value, IsExpected<'_>); 5] = [
         ("context_length_exceeded", Value::Null, &is_overflow),
         ("insufficient_quota", Value::Null, &is_quota),
         ("content_filter", Value::Null, &is_filter),

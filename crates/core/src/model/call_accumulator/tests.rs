@@ -6,13 +6,16 @@ use crate::model::ChatEvent;
 /// A chunk with one piece: index, id, name, arguments.
 type Piece = (Option<i64>, &'static str, &'static str, &'static str);
 
+/// The name and the arguments of a call.
+type Named = (String, String);
+
 fn piece((index, id, name, arguments): &Piece) -> CallPiece {
     let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     CallPiece { index: *index, id: filled(id), name: filled(name), arguments: (*arguments).to_owned() }
 }
 
 /// Adds the pieces in `chunks`. Returns the names and arguments of the calls, and of the events.
-fn receive(chunks: &[Vec<Piece>]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn receive(chunks: &[Vec<Piece>]) -> (Vec<Named>, Vec<Named>) {
     let (mut calls, mut events) = (CallAccumulator::default(), VecDeque::new());
     for chunk in chunks {
         calls.begin_chunk();
