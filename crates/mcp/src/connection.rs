@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     LoginRequired,
     call_data::{CallHeaders, RequestHeaders},
-    http::{HttpError, parse_headers},
+    http::{HttpError, needs_connection, parse_headers},
 };
 use crate::{
     ServerOptions,
@@ -335,7 +335,12 @@ impl InFlightRequest {
             Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
             #[cfg(feature = "http")]
             Err(ServiceError::TransportSend(error)) if error.error.is::<HttpError>() => {
-                Err(error.error.downcast_ref::<HttpError>().map_or(RequestError::Lost, RequestError::from))
+                let error = error.error.downcast_ref::<HttpError>();
+                // The connection ends after its error has reached the caller.
+                if let Some(monitor) = self.monitor.as_ref().filter(|_| error.is_some_and(needs_connection)) {
+                    monitor.events.closed.cancel();
+                }
+                Err(error.map_or(RequestError::Lost, RequestError::from))
             }
             // The stdio transport of this crate returns this error only if the message was not
             // written completely. A user-supplied transport may also return it if the request was

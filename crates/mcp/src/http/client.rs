@@ -249,7 +249,7 @@ impl HttpClient {
         let posted = post(&self.client, uri, message, heads, limits).await;
         let redact = |error| secrets.redact_error(without_url(error));
         let response = match posted.map_err(redact) {
-            Ok(Posted::Response(response)) => response,
+            Ok(Posted::Response(response)) => *response,
             Ok(Posted::SessionForgotten { error, reason }) => {
                 return self.forgotten_session(message, error, &reason, &secrets);
             }
@@ -258,8 +258,8 @@ impl HttpClient {
         Ok(match response {
             StreamableHttpPostResponse::Json(mut response, session_id) => {
                 secrets.redact_message(&mut response);
-                if is_initialize(message) {
-                    self.handle_initialized(&response);
+                if is_initialize(message) && !matches!(response, JsonRpcMessage::Error(_)) {
+                    self.forgotten.set_open();
                 }
                 StreamableHttpPostResponse::Json(response, session_id)
             }
@@ -297,24 +297,13 @@ impl HttpClient {
         Ok(StreamableHttpPostResponse::Json(awaited.error(error), None))
     }
 
-    /// Handles `response`, the response to `initialize`.
-    fn handle_initialized(&self, response: &ServerJsonRpcMessage) {
-        match response {
-            JsonRpcMessage::Error(_) if self.forgotten.was_open() => self.events.closed.cancel(),
-            JsonRpcMessage::Error(_) => {}
-            _ => self.forgotten.set_open(),
-        }
-    }
-
-    /// Returns the error for `message`, whose POST has failed with `error`. If a session cannot be
-    /// opened again, the source opens another connection, for example because the server was
-    /// updated to another revision.
+    /// Returns the error for `message`, whose POST has failed with `error`. It is marked if a session
+    /// cannot be opened again: the error must not look like a response to the repeated request.
     fn failed_post(&self, message: &ClientJsonRpcMessage, error: HttpError) -> HttpError {
         let is_login = matches!(error, HttpError::AuthRequired(_) | HttpError::InsufficientScope(_));
         if is_login || !is_initialize(message) || !self.forgotten.was_open() {
             return error;
         }
-        self.events.closed.cancel();
         Refusal::NoSession(describe(&error)).into()
     }
 

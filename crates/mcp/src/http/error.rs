@@ -36,6 +36,16 @@ impl Refusal {
     }
 }
 
+/// Returns `true` if the session is forgotten and cannot be opened again, for example because the
+/// server was updated to another revision. The source then needs another connection.
+pub(crate) fn needs_connection(error: &HttpError) -> bool {
+    match error {
+        HttpError::Io(cause) => matches!(Refusal::of(cause), Some(Refusal::NoSession(_))),
+        HttpError::ReinitializationFailed(_) => true,
+        _ => false,
+    }
+}
+
 fn retry_after(status: &HttpStatusError) -> String {
     status.retry_after.as_ref().map(|after| format!("; retry after {after}")).unwrap_or_default()
 }

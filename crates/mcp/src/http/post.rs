@@ -17,7 +17,7 @@ const MAX_EXCERPT_BYTES: usize = 256;
 
 /// The outcome of a POST.
 pub(super) enum Posted {
-    Response(StreamableHttpPostResponse),
+    Response(Box<StreamableHttpPostResponse>),
     /// The server does not know the session of the request, and has not processed the request.
     SessionForgotten {
         error: Option<ErrorData>,
@@ -27,7 +27,11 @@ pub(super) enum Posted {
 
 impl Posted {
     fn accepted() -> Self {
-        Self::Response(StreamableHttpPostResponse::Accepted)
+        Self::response(StreamableHttpPostResponse::Accepted)
+    }
+
+    fn response(response: StreamableHttpPostResponse) -> Self {
+        Self::Response(Box::new(response))
     }
 }
 
@@ -60,7 +64,7 @@ pub(super) async fn post(
     let session_id = reply.session_id();
     if reply.is_event_stream() {
         let events = reply.events(limits.max_sse_event_size)?;
-        return Ok(Posted::Response(StreamableHttpPostResponse::Sse(events, session_id)));
+        return Ok(Posted::response(StreamableHttpPostResponse::Sse(events, session_id)));
     }
     if !reply.is_json() {
         let content_type = reply.content_type().map(str::to_owned);
@@ -74,7 +78,7 @@ pub(super) async fn post(
     };
     let text = str::from_utf8(&body).map_err(|error| invalid(&error.to_string()))?;
     let response = awaited.parse(text).map_err(|reason| invalid(&reason))?;
-    Ok(Posted::Response(StreamableHttpPostResponse::Json(response, session_id)))
+    Ok(Posted::response(StreamableHttpPostResponse::Json(response, session_id)))
 }
 
 /// The session of a request.
@@ -151,5 +155,5 @@ async fn read_rejection(
         None if is_temporary => return Err(HttpError::HttpStatus(status_error)),
         None => return Err(unexpected()),
     };
-    Ok(Posted::Response(StreamableHttpPostResponse::Json(awaited.error(error), None)))
+    Ok(Posted::response(StreamableHttpPostResponse::Json(awaited.error(error), None)))
 }
