@@ -4,7 +4,7 @@ use haft_core::{
     model::{ModelError, ServerError},
     text::truncate_with_ellipsis,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The maximum length of an excerpt of a server's message, in bytes, without the ellipsis.
 const EXCERPT_BYTES: usize = 1000;
@@ -23,15 +23,18 @@ pub(crate) fn error_in_place_of_reply(body: &Value) -> Option<ModelError> {
     Some(error.into_model_error(None, None))
 }
 
-/// Returns `true` if a field of `body`, at any depth, is an error object. Unknown gateways send
-/// `{"data": {"error": …}}` or `{"errors": […]}` in a stream.
+/// Returns `true` if `body` has a message and a code, or if a field of it, at any depth, is an error
+/// object. Gateways send `{"error_code": …, "message": …}`, `{"data": {"error": …}}` or
+/// `{"errors": […]}` in a stream.
 pub(crate) fn contains_error(body: &Value) -> bool {
-    let fields = body.as_object().into_iter().flat_map(|body| body.values());
-    let is_error = |field: &Value| {
-        let found = ServerError::from_json(&serde_json::json!({"field": field}));
+    let is_error = |value: Value| {
+        let found = ServerError::from_json(&serde_json::json!({"field": value}));
         found.is_some_and(|error| error.has_message())
     };
-    fields.filter(|field| field.is_object() || field.is_array()).any(is_error)
+    let Some(fields) = body.as_object() else { return false };
+    let (inner, own): (Map<_, _>, Map<_, _>) =
+        fields.clone().into_iter().partition(|(_, field)| field.is_object() || field.is_array());
+    is_error(own.into()) || inner.into_iter().any(|(_, field)| is_error(field))
 }
 
 /// Returns `text` without surrounding whitespace. If it is longer than [`EXCERPT_BYTES`], it is
