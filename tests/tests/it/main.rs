@@ -9,6 +9,7 @@ mod conversations;
 mod fallback;
 mod judges;
 mod mixed;
+mod model_faults;
 mod permissions;
 
 use haft_core::tool;

@@ -136,7 +136,12 @@ impl Gateway {
                 },
             }),
             Self::Databricks => json!({
-                "error_code": "BAD_REQUEST",
+                "error_code": match status {
+                    401 => "UNAUTHENTICATED",
+                    429 => "REQUEST_LIMIT_EXCEEDED",
+                    503 => "TEMPORARILY_UNAVAILABLE",
+                    _ => "BAD_REQUEST",
+                },
                 "message": json!({"external_model_provider": "openai", "external_model_error": inner}).to_string(),
             }),
         }
