@@ -179,7 +179,26 @@ fn possible_strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Va
                 })
             })
         }
+        // Without this check, forms of the wrong alternative would displace those of the right one.
+        _ if has_other_type(schema, value) => Vec::new(),
         _ => vec![value.clone()],
+    }
+}
+
+/// Returns `true` if `schema` has a type that `value` does not have.
+fn has_other_type(schema: &Value, value: &Value) -> bool {
+    let is_type = |name: &Value| match value {
+        Value::Null => name == "null",
+        Value::Bool(_) => name == "boolean",
+        Value::Number(_) => name == "number" || name == "integer",
+        Value::String(_) => name == "string",
+        Value::Array(_) => name == "array",
+        Value::Object(_) => name == "object",
+    };
+    match &schema["type"] {
+        Value::Null => false,
+        Value::Array(names) => !names.iter().any(is_type),
+        name => !is_type(name),
     }
 }
 
