@@ -109,7 +109,7 @@ fn empty_key_means_no_key() {
 fn other_server_in_the_environment_needs_no_key() {
     let endpoint = endpoint(&from_variables("m", &[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
     assert_eq!(endpoint.display_url(), "http://localhost:1234/v1");
-    assert_eq!(headers(&endpoint).len(), 1, "content-type");
+    assert_eq!(headers(&endpoint).len(), 2, "content-type and accept-encoding");
 }
 
 /// Compares the model name, URL, provider and API key that `builder` selects with the snapshot
@@ -196,7 +196,7 @@ fn azure_is_detected_and_gets_its_key_header() {
     ] {
         let endpoint = endpoint(&builder(base_url).api_key(key));
         assert_eq!(headers(&endpoint)[header], value, "{base_url}");
-        assert_eq!(headers(&endpoint).len(), 2, "and content-type");
+        assert_eq!(headers(&endpoint).len(), 3, "and content-type and accept-encoding");
     }
 }
 
