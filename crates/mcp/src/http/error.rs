@@ -206,6 +206,12 @@ fn remedy(error: &HttpError) -> Option<&'static str> {
 pub(super) fn describe(error: &HttpError) -> String {
     let text = match error {
         HttpError::AuthRequired(_) => "the server requires authorization (HTTP 401)".to_owned(),
+        HttpError::UnexpectedContentType(Some(media_type)) => {
+            format!("the response has the type {media_type} and is no JSON-RPC message")
+        }
+        HttpError::UnexpectedContentType(None) => {
+            "the response has no type and is no JSON-RPC message".to_owned()
+        }
         HttpError::InsufficientScope(error) => {
             let scope = error.required_scope.as_deref().map(|scope| format!(": it requires {scope:?}"));
             format!("the scope of the token is insufficient (HTTP 403){}", scope.unwrap_or_default())

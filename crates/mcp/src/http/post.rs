@@ -66,11 +66,17 @@ pub(super) async fn post(
         let events = reply.events(limits.max_sse_event_size)?;
         return Ok(Posted::response(StreamableHttpPostResponse::Sse(events, session_id)));
     }
-    if !reply.is_json() {
-        let content_type = reply.content_type().map(str::to_owned);
-        return Err(HttpError::UnexpectedContentType(content_type));
+    let unlabelled = (!reply.is_json()).then(|| reply.content_type().map(str::to_owned));
+    if unlabelled.is_some() && !reply.may_be_json() {
+        return Err(HttpError::UnexpectedContentType(unlabelled.flatten()));
     }
     let body = reply.body(limits.max_json_response_size).await?;
+    // Without the right type, only the message that the request waits for is JSON.
+    if let Some(content_type) = unlabelled {
+        let response = str::from_utf8(&body).ok().and_then(|text| awaited.parse(text).ok());
+        let response = response.ok_or(HttpError::UnexpectedContentType(content_type))?;
+        return Ok(Posted::response(StreamableHttpPostResponse::Json(response, session_id)));
+    }
     let invalid = |reason: &str| {
         let body = String::from_utf8_lossy(&body);
         let body = truncate(if body.is_empty() { "(empty)" } else { &body }, MAX_EXCERPT_BYTES);

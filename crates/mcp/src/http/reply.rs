@@ -106,6 +106,13 @@ impl Reply {
         self.has_type(JSON_MIME_TYPE)
     }
 
+    /// Returns `true` if the type does not exclude JSON. Some servers send JSON without a type, or as
+    /// plain text.
+    pub(super) fn may_be_json(&self) -> bool {
+        let vague = ["text/plain", "text/json", "application/octet-stream"];
+        self.content_type().is_none() || vague.iter().any(|media_type| self.has_type(media_type))
+    }
+
     pub(super) fn is_event_stream(&self) -> bool {
         self.has_type(EVENT_STREAM_MIME_TYPE)
     }

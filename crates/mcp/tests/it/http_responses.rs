@@ -332,6 +332,30 @@ async fn byte_order_mark_of_a_body_is_ignored() {
     }
 }
 
+/// JSON without a type, or as plain text, is read. Other content is an error that names its type.
+#[tokio::test(flavor = "multi_thread")]
+async fn message_without_the_right_type_is_read() {
+    for (media_type, is_json) in
+        [(None, true), (Some("text/plain; charset=utf-8"), true), (Some("text/plain"), false), (None, false)]
+    {
+        let headers: Vec<_> = media_type.map(|media_type| ("content-type", media_type)).into_iter().collect();
+        let server = OddServer::start(move |_, message| {
+            let result = result_of(message).filter(|_| message.get("id").is_some())?;
+            let is_odd = message["method"] != "initialize" || is_json;
+            let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+            is_odd.then(|| reply(200, &headers, if is_json { body } else { "please log in".to_owned() }))
+        })
+        .await;
+        if is_json {
+            assert_eq!(server.tools().await.call("look_up", json!({})).await.model_text(), "found");
+            continue;
+        }
+        let error = McpSource::connect("odd", server.config.clone()).await.unwrap_err().reason;
+        let expected = media_type.map_or("has no type", |_| "has the type text/plain");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 /// A number that cannot be held exactly is refused, and never rounded.
 #[tokio::test(flavor = "multi_thread")]
 async fn inexact_number_is_refused() {
