@@ -55,7 +55,7 @@ pub(super) fn hold(literal: &str) -> Option<Held> {
         let is_written_exactly = is_plain || exponent.is_none() && holds(literal, &integer);
         return Some(if is_written_exactly { Held::AsWritten } else { Held::Integer(integer) });
     }
-    let is_in_range = literal.parse::<f64>().is_ok_and(|float| float.is_normal());
+    let is_in_range = literal.parse::<f64>().is_ok_and(f64::is_normal);
     Some(match (significant.len() > MAX_DIGITS, is_in_range) {
         (true, _) if is_plain => Held::Not(NumberFault::IntegerRange),
         (_, false) => Held::Not(NumberFault::NumberRange),
