@@ -434,8 +434,9 @@ async fn call_ids_are_valid_for_the_next_server() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let is_nine = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let is_word = |id: &str| {
+    let is_nine: fn(&str) -> bool = |id| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_short: fn(&str) -> bool = |id| id.len() <= 40;
+    let is_word: fn(&str) -> bool = |id| {
         (1..=40).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it))
     };
     let named = |provider: Option<Provider>, name: &str| {
@@ -445,13 +446,13 @@ async fn call_ids_are_valid_for_the_next_server() {
             None => builder.build().unwrap(),
         }
     };
-    let models: [(ChatCompletions, &dyn Fn(&str) -> bool); 6] = [
-        (named(Some(Provider::Mistral), "m"), &is_nine),
-        (named(Some(Provider::Vllm), "mistralai/Mistral-Small-3.2"), &is_nine),
-        (named(None, "anthropic/claude-sonnet-4"), &is_word),
-        (named(Some(Provider::OpenRouter), "anthropic/claude-sonnet-4"), &is_word),
-        (named(Some(Provider::OpenAi), "gpt-5"), &|id| id.len() <= 40),
-        (named(None, "m"), &|id| id.len() <= 40),
+    let models = [
+        (named(Some(Provider::Mistral), "m"), is_nine),
+        (named(Some(Provider::Vllm), "mistralai/Mistral-Small-3.2"), is_nine),
+        (named(None, "anthropic/claude-sonnet-4"), is_word),
+        (named(Some(Provider::OpenRouter), "anthropic/claude-sonnet-4"), is_word),
+        (named(Some(Provider::OpenAi), "gpt-5"), is_short),
+        (named(None, "m"), is_short),
     ];
     for (model, is_valid) in models {
         let calls = ids.iter().map(|id| ToolCall::new(id.clone(), "add", "{}")).collect();
