@@ -66,6 +66,9 @@ impl Run {
     /// offered tools, or if the dialect does not read written calls. A driver reports the result
     /// with [`on_chat`](Self::on_chat).
     ///
+    /// The calls count as native calls: the server supports them and failed to read these only, so
+    /// [`AutoDialect`](crate::dialect::AutoDialect) does not move to JSON.
+    ///
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
@@ -82,7 +85,7 @@ impl Run {
         let usage = Usage::failed_request();
         let response = ChatResponse { usage, ..ChatResponse::new(text.as_str()) };
         let reply = self.read_written_calls(Reply::from(response), request, step)?;
-        Ok(if reply.has_written_calls { Ok(reply) } else { Err(error) })
+        Ok(if reply.has_written_calls { Ok(Reply { has_written_calls: false, ..reply }) } else { Err(error) })
     }
 
     /// Returns `true` if `text`, which parses as calls, is a valid value of `outputs` or of the
