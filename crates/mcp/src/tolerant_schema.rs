@@ -19,7 +19,8 @@ const ANNOTATIONS: [&str; 3] = ["title", "description", "$comment"];
 const INVERTING: [&str; 3] = ["not", "if", "oneOf"];
 
 /// Compiles `schema` with `compile`. A keyword with the value `null` is an absent keyword, and a
-/// pattern that cannot be compiled is left out. Returns the schema, and a description of what it
+/// pattern that cannot be compiled is left out. Without `$schema`, a list in `items` is the tuple of
+/// draft 7, as many generators write it. Returns the schema, and a description of what it
 /// does not check.
 ///
 /// # Errors
@@ -31,6 +32,9 @@ pub(crate) fn compile<E: ToString>(
 ) -> Result<(Schema, Option<String>), String> {
     let mut nulls = Vec::new();
     remove_nulls(&mut schema, "", &mut nulls);
+    if schema.get("$schema").is_none() {
+        rename_tuples(&mut schema);
+    }
     let mut defects: Vec<_> = nulls.into_iter().map(|pointer| format!("{pointer} is null")).collect();
     let first = match compile(schema.clone()) {
         Ok(compiled) => return Ok((compiled, describe(&defects))),
@@ -85,6 +89,25 @@ fn remove_nulls(schema: &mut Value, pointer: &str, removed: &mut Vec<String>) {
                 remove_nulls(item, &format!("{pointer}/{index}"), removed);
             }
         }
+        _ => {}
+    }
+}
+
+/// Replaces the keywords for tuples of draft 7 with those of draft 2020-12: `items` with
+/// `prefixItems`, and `additionalItems` with `items`.
+fn rename_tuples(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("items").is_some_and(Value::is_array) && !members.contains_key("prefixItems") {
+                let rest = members.remove("additionalItems");
+                // `prefixItems` has at least one schema.
+                let items = members.remove("items").filter(|items| *items != json!([]));
+                let items = items.into_iter().map(|items| ("prefixItems".to_owned(), items));
+                members.extend(items.chain(rest.map(|rest| ("items".to_owned(), rest))));
+            }
+            for_each_subschema(members, "", &mut |subschema, _| rename_tuples(subschema));
+        }
+        Value::Array(items) => items.iter_mut().for_each(rename_tuples),
         _ => {}
     }
 }
@@ -234,6 +257,21 @@ mod tests {
             value.as_object_mut().unwrap().remove("$schema");
             assert_eq!(value, expected, "{schema}");
             assert!(unchecked.unwrap().contains("cannot be compiled"), "{schema}");
+        }
+    }
+
+    #[test]
+    fn list_in_items_is_a_tuple() {
+        for (schema, expected) in [
+            (json!({"items": [{"type": "string"}]}), json!({"prefixItems": [{"type": "string"}]})),
+            (
+                json!({"properties": {"items": {"items": [true], "additionalItems": false}}}),
+                json!({"properties": {"items": {"prefixItems": [true], "items": false}}}),
+            ),
+            (json!({"anyOf": [{"items": [{"items": []}]}]}), json!({"anyOf": [{"prefixItems": [{}]}]})),
+            (json!({"default": {"items": [1]}}), json!({"default": {"items": [1]}})),
+        ] {
+            assert_eq!(compiled(schema.clone()), (expected, None), "{schema}");
         }
     }
 
