@@ -6,11 +6,18 @@ use langchain_rust::{
 };
 
 use haft_core::{
+    Message,
+    message::MessageBody,
     model::{ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice},
+    schema::SchemaTarget,
     toolset::ToolList,
 };
 
 use crate::message::{Images, to_langchain_with};
+
+/// The form of schemas that OpenAI and the compatible servers read. The other models of LangChain
+/// read it as well.
+const TARGET: SchemaTarget = SchemaTarget::OpenAi;
 
 /// A request, ready to be sent.
 pub(super) struct Prepared {
@@ -31,8 +38,25 @@ pub(super) fn prepare(
         llm.add_options(options);
     }
     let images = if profile.supports_images { Images::Attach } else { Images::Describe };
-    let messages = request.all_messages().map(|message| to_langchain_with(message, images)).collect();
-    Prepared { llm, messages }
+    Prepared { llm, messages: messages(request, images) }
+}
+
+/// Returns the messages of `request`, with at most one system message, the first: many chat
+/// templates permit no other. System messages at the start are joined, and a later one becomes a
+/// user message.
+fn messages(request: &ChatRequest, images: Images) -> Vec<foreign::Message> {
+    let is_system = |message: &Message| matches!(message.body(), MessageBody::System { .. });
+    let mut messages = Vec::new();
+    let mut system: Vec<String> = Vec::new();
+    for message in request.all_messages() {
+        match is_system(message) {
+            true if messages.is_empty() => system.push(message.text()),
+            true => messages.push(foreign::Message::new_human_message(format!("System: {}", message.text()))),
+            false => messages.push(to_langchain_with(message, images)),
+        }
+    }
+    let first = (!system.is_empty()).then(|| foreign::Message::new_system_message(system.join("\n\n")));
+    first.into_iter().chain(messages).collect()
 }
 
 /// Returns the options of `request`, or `None` if it has only default values.
@@ -73,8 +97,11 @@ fn functions(tools: &ToolList) -> Vec<FunctionDefinition> {
         Functions(
             definitions
                 .map(|it| {
-                    let parameters = it.input_schema().as_value().clone();
-                    FunctionDefinition::new(it.name().as_str(), it.description(), parameters)
+                    let schema = it.input_schema().for_provider(TARGET);
+                    for change in &schema.changes {
+                        tracing::debug!(tool = %it.name(), %change, "a tool schema is sent with a change");
+                    }
+                    FunctionDefinition::new(it.name().as_str(), it.description(), schema.value)
                 })
                 .collect(),
         )
@@ -102,7 +129,7 @@ fn response_format(format: &ResponseFormat) -> foreign::ResponseFormat {
         ResponseFormat::JsonSchema { name, schema } => foreign::ResponseFormat::JsonSchema {
             description: None,
             name: name.to_string(),
-            schema: Some(schema.as_value().clone()),
+            schema: Some(schema.for_reply(TARGET).value),
             strict: None,
         },
     }

@@ -1,7 +1,7 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel as _, Message, ToolResult, Toolset,
+    ChatModel as _, Message, Schema, ToolDefinition, ToolName, ToolResult, Toolset,
     content::Content,
     message::MessageBody,
     model::{
@@ -9,6 +9,7 @@ use haft_core::{
         ToolChoice,
     },
     tool,
+    tool::DynamicTool,
     toolset::ListContext,
 };
 use haft_langchain::{
@@ -90,6 +91,39 @@ async fn messages_of_all_roles_reach_a_langchain_model() {
     assert_eq!(requests[1][1].content, "Look.");
     assert_eq!(requests[1][1].images.as_ref().unwrap()[0].image_url, "data:image/png;base64,iVBORw==");
     assert_eq!(requests[1][3].content, "[image/png, 4 bytes]");
+}
+
+/// Chat templates permit one system message, and servers read arrays with `items` only.
+#[tokio::test]
+async fn request_has_the_form_that_servers_accept() {
+    let schema = json!({"type": "object", "properties": {"tags": {"type": "array"}, "any": true}});
+    let definition = ToolDefinition::new(ToolName::sanitize("tag"), Schema::for_arguments(schema).unwrap());
+    let tool = DynamicTool::new(definition, |_, _| async { "ok" });
+    let tools = Toolset::new().with_tool(tool).list(&ListContext::default()).await;
+    let request = ChatRequest {
+        instructions: Some(Message::system("Be brief.").into()),
+        ..ChatRequest::new([
+            Message::system("You are Ada."),
+            Message::user("Hi."),
+            Message::system("Be kind."),
+        ])
+    };
+    let llm = FakeLlm::with_results([text("ok")]);
+    LangChainModel::new("fake", llm.clone()).chat(&request.with_tools(tools)).await.unwrap();
+    let requests = llm.requests.lock().unwrap();
+    let messages: Vec<_> =
+        requests[0].iter().map(|it| (it.message_type.clone(), it.content.as_str())).collect();
+    assert_eq!(
+        messages,
+        [
+            (MessageType::SystemMessage, "Be brief.\n\nYou are Ada."),
+            (MessageType::HumanMessage, "Hi."),
+            (MessageType::HumanMessage, "System: Be kind."),
+        ]
+    );
+    let options = llm.options_log.lock().unwrap().clone();
+    let properties = &options[0].functions.as_ref().unwrap()[0].parameters["properties"];
+    assert_eq!(properties, &json!({"tags": {"type": "array", "items": {}}, "any": {}}));
 }
 
 /// Settings and tool choices become options, and a choice that LangChain lacks is left to the
