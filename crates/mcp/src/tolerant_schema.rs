@@ -6,6 +6,10 @@ use serde_json::{Map, Value, json};
 /// The maximum number of defects that are named.
 const MAX_NAMED: usize = 3;
 
+/// The maximum number of patterns that are compiled in search of a defective one. With more
+/// patterns, none is checked.
+const MAX_TRIED_PATTERNS: usize = 32;
+
 /// The keywords whose value is any JSON value.
 const VALUES: [&str; 2] = ["const", "default"];
 /// The keywords whose value is a list of JSON values.
@@ -40,8 +44,12 @@ pub(crate) fn compile<E: ToString>(
         Ok(compiled) => return Ok((compiled, describe(&defects))),
         Err(error) => error.to_string(),
     };
+    let mut patterns = 0;
+    count_patterns(&schema, &mut patterns);
     let is_defective = |pattern: &str| Schema::new(json!({ "pattern": pattern })).is_err();
-    for drops in [&is_defective as &dyn Fn(&str) -> bool, &|_: &str| true] {
+    let all: &dyn Fn(&str) -> bool = &|_| true;
+    let drops: &[_] = if patterns > MAX_TRIED_PATTERNS { &[all] } else { &[&is_defective, all] };
+    for drops in drops {
         let mut dropped = Vec::new();
         drop_patterns(&mut schema, "", drops, &mut dropped);
         if dropped.is_empty() {
@@ -129,6 +137,20 @@ fn for_each_subschema(
             }
             value => visit(value, &pointer),
         }
+    }
+}
+
+/// Adds the number of patterns in `value` to `count`.
+fn count_patterns(value: &Value, count: &mut usize) {
+    match value {
+        Value::Object(members) => {
+            let own = members.get("pattern").is_some_and(Value::is_string);
+            let names = members.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            *count += usize::from(own) + names;
+            members.values().for_each(|value| count_patterns(value, count));
+        }
+        Value::Array(items) => items.iter().for_each(|item| count_patterns(item, count)),
+        _ => {}
     }
 }
 
@@ -258,6 +280,16 @@ mod tests {
             assert_eq!(value, expected, "{schema}");
             assert!(unchecked.unwrap().contains("cannot be compiled"), "{schema}");
         }
+    }
+
+    #[test]
+    fn many_patterns_are_not_tried_one_by_one() {
+        let properties: serde_json::Map<_, _> = (0..100)
+            .map(|n| (format!("p{n}"), json!({"pattern": if n == 50 { "(" } else { "^a$" }})))
+            .collect();
+        let (schema, unchecked) = compiled(json!({ "properties": properties }));
+        assert_eq!(schema["properties"]["p1"], json!({}));
+        assert!(unchecked.unwrap().ends_with("and 97 more"));
     }
 
     #[test]

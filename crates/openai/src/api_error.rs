@@ -23,8 +23,8 @@ pub(crate) fn error_in_place_of_reply(body: &Value) -> Option<ModelError> {
     Some(error.into_model_error(None, None))
 }
 
-/// Returns `true` if `body` has a message and a code, or if a field of it, at any depth, is an error
-/// object. Gateways send `{"error_code": …, "message": …}`, `{"data": {"error": …}}` or
+/// Returns `true` if `body` has a message and an error code, or if a field of it, at any depth, is an
+/// error object. Gateways send `{"error_code": …, "message": …}`, `{"data": {"error": …}}` or
 /// `{"errors": […]}` in a stream.
 pub(crate) fn contains_error(body: &Value) -> bool {
     let is_error = |value: Value| {
@@ -34,7 +34,8 @@ pub(crate) fn contains_error(body: &Value) -> bool {
     let Some(fields) = body.as_object() else { return false };
     let (inner, own): (Map<_, _>, Map<_, _>) =
         fields.clone().into_iter().partition(|(_, field)| field.is_object() || field.is_array());
-    is_error(own.into()) || inner.into_iter().any(|(_, field)| is_error(field))
+    let has_error_key = own.keys().any(|key| key.to_ascii_lowercase().contains("error"));
+    (has_error_key && is_error(own.into())) || inner.into_iter().any(|(_, field)| is_error(field))
 }
 
 /// Returns `text` without surrounding whitespace. If it is longer than [`EXCERPT_BYTES`], it is

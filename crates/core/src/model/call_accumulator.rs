@@ -32,8 +32,8 @@ pub struct CallPiece {
 /// A server can cut a call anywhere and number the pieces in any way. These rules apply:
 ///
 /// - A piece belongs to the call with the same index and id, or else with the same id, or else with
-///   the same index. A piece without a name always continues a call: the last call if neither its
-///   id nor its index is known.
+///   the same index. A piece without a name continues a call: the last call if neither its id nor
+///   its index is known. With a new id and a new index, it begins a call.
 /// - The name of a call is the concatenation of its pieces. A piece that equals the name so far, or
 ///   that begins with it, repeats the name.
 /// - A piece with a name begins a new call if its id differs, or if the arguments of the earlier
@@ -160,7 +160,11 @@ impl CallAccumulator {
                 Some(if is_over(known) && !is_over(last) { last } else { known })
             }
             (Some(known), _) => Some(known),
-            (None, None) => Some(last),
+            // A new index and a new id begin a call, whose name is missing or follows.
+            (None, None) => {
+                let is_new = piece.index.is_some() && piece.id.is_some() && last_call.received_id.is_some();
+                (!is_new).then_some(last)
+            }
             // An index that counts the pieces: only the first piece of a call has its id.
             (None, Some(_)) if piece.index.is_some() => {
                 let is_open = piece.id.is_none() && last_call.received_id.is_some() && !last_call.is_over();

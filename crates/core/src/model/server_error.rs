@@ -72,6 +72,10 @@ impl ServerError {
                 error.message = excerpt(body);
             }
             error.has_message = true;
+            // The page of a proxy can contain any phrase.
+            if body.trim_start().starts_with('<') {
+                error.texts.clear();
+            }
             error
         })
     }
@@ -197,7 +201,9 @@ impl ServerError {
     }
 
     fn is_content_filter(&self, is_limited: bool) -> bool {
-        self.has_code(kind::FILTER_CODES) || (!is_limited && contains_any(&self.texts, kind::FILTER_TEXTS))
+        let is_stated =
+            || self.has_code(kind::FILTER_NUMBERS) || contains_any(&self.texts, kind::FILTER_TEXTS);
+        self.has_code(kind::FILTER_CODES) || (!is_limited && is_stated())
     }
 
     fn is_about_quota(&self) -> bool {

@@ -75,7 +75,15 @@ impl AwaitedResponse {
     /// `None` if it is none.
     pub(super) fn parse_error(text: &str) -> Option<ErrorData> {
         let message: Envelope<'_> = serde_json::from_str(text).ok()?;
-        message.error.and_then(|error| parse_error(error).ok())
+        // Gateways send errors of their own in a similar form.
+        let error = message.error.filter(|_| message.jsonrpc.is_some())?;
+        parse_error(error).ok()
+    }
+
+    /// Returns `true` if `text` is an error response with the id of the request.
+    pub(super) fn is_answered_by(&self, text: &str) -> bool {
+        let message = serde_json::from_str::<Envelope<'_>>(text);
+        message.is_ok_and(|message| message.error.is_some() && message.id.as_ref() == Some(&self.id))
     }
 
     /// Assigns the response in `event` to the request. A result with another id is removed.

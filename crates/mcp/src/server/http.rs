@@ -401,7 +401,8 @@ fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
         let fault = "the header Accept must cover text/event-stream\n";
         return Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)));
     }
-    match inexact_number(text) {
+    let is_request = message.method.is_some() && message.id.is_some();
+    match inexact_number(text).filter(|_| is_request) {
         Some(number) => {
             let error = ErrorData::invalid_params(inexact_reason(number), None);
             let error = ServerJsonRpcMessage::error(error, message.id);

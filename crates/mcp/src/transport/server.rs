@@ -97,7 +97,7 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
     // The arguments of a call must not be changed by parsing.
     let inexact = str::from_utf8(&line).ok().and_then(inexact_number).map(inexact_reason);
     match serde_json::from_slice::<Envelope<'_>>(&line) {
-        Ok(envelope) if inexact.is_some() => {
+        Ok(envelope) if inexact.is_some() && envelope.method.is_some() && envelope.id.is_some() => {
             let error = ErrorData::invalid_params(inexact.unwrap_or_default(), None);
             Err(response(error, envelope.id))
         }

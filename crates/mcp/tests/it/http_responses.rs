@@ -249,6 +249,21 @@ async fn forgotten_session_is_opened_again() {
     }
 }
 
+/// An error about the call is its result, although the word session is in it. The call is not
+/// repeated.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_of_a_call_about_sessions_is_its_result() {
+    let server = OddServer::start(|_, message| {
+        let error = json!({"code": -32602, "message": "session 42 is already booked"});
+        let body = json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
+        (message["method"] == "tools/call").then(|| reply(400, &[JSON], body.to_string()))
+    })
+    .await;
+    let text = server.tools().await.call("look_up", json!({})).await.model_text().into_owned();
+    assert!(text.contains("session 42 is already booked"), "{text}");
+    assert_eq!((server.count("tools/call"), server.count("initialize")), (1, 1));
+}
+
 /// If a session cannot be opened again, the connection is: the server has another revision now.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_with_another_revision_is_connected_again() {

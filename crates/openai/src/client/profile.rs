@@ -148,7 +148,12 @@ pub(super) fn call_ids_of(model: &str) -> Option<CallIdFormat> {
         return Some(CallIdFormat::NineAlphanumerics);
     }
     // Source: the error message "String should match pattern '^[a-zA-Z0-9_-]+$'" of Anthropic.
-    name.contains("claude-").then_some(CallIdFormat::WordOfAtMost(40))
+    is_of_anthropic(model).then_some(CallIdFormat::WordOfAtMost(40))
+}
+
+/// Returns `true` if `model` is the name of a model of Anthropic.
+pub(super) fn is_of_anthropic(model: &str) -> bool {
+    normalized_name(model).contains("claude-")
 }
 
 /// Returns the major version in the name of a Gemini model, for example 2 for `gemini-2.5-flash`.

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use super::profile::{call_ids_of, schema_target_of};
+use super::profile::{call_ids_of, is_of_anthropic, schema_target_of};
 use crate::format::{CallIdFormat, ReasoningField, ResponseSchemaOptions};
 
 /// The most common JSON field for reasoning.
@@ -127,7 +127,7 @@ impl Quirks {
     }
 }
 
-/// The quirks of an unknown server, which is assumed to follow OpenAI's specification.
+/// The quirks of a server that follows OpenAI's specification.
 const STANDARD_QUIRKS: Quirks = Quirks {
     uses_max_completion_tokens: false,
     reasoning: ReasoningField::Omitted,
@@ -137,11 +137,14 @@ const STANDARD_QUIRKS: Quirks = Quirks {
     sends_seed_as_random_seed: false,
     call_ids: CallIdFormat::AtMost(40),
     has_one_system_message: true,
-    needs_tools_for_calls: true,
+    needs_tools_for_calls: false,
     accepts_named_tool_choice: true,
     accepts_json_schema: true,
     needs_object_root: false,
 };
+
+/// The quirks of an unknown server, which can be a gateway in front of Bedrock or Anthropic.
+const UNKNOWN_SERVER_QUIRKS: Quirks = Quirks { needs_tools_for_calls: true, ..STANDARD_QUIRKS };
 
 /// The known providers. Their quirks are taken from the providers' API references, and from user
 /// reports of rejected requests.
@@ -159,7 +162,6 @@ const PRESETS: &[ProviderPreset] = &[
             schema_target: SchemaTarget::OpenAiStrict,
             needs_object_root: true,
             has_one_system_message: false,
-            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -175,7 +177,6 @@ const PRESETS: &[ProviderPreset] = &[
             uses_max_completion_tokens: true,
             needs_object_root: true,
             has_one_system_message: false,
-            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -287,7 +288,6 @@ const PRESETS: &[ProviderPreset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Optional(REASONING_CONTENT_FIELD),
             accepts_named_tool_choice: false,
-            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -299,11 +299,7 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("http://localhost:8000/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks {
-            reasoning: ReasoningField::Optional("reasoning"),
-            needs_tools_for_calls: false,
-            ..STANDARD_QUIRKS
-        },
+        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..STANDARD_QUIRKS },
     },
     // Source: docs.ollama.com/api/openai-compatibility, which lists `tool_choice` as unsupported
     ProviderPreset {
@@ -316,7 +312,6 @@ const PRESETS: &[ProviderPreset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Optional("reasoning"),
             accepts_named_tool_choice: false,
-            needs_tools_for_calls: false,
             ..STANDARD_QUIRKS
         },
     },
@@ -329,7 +324,7 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("http://localhost:1234/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { accepts_named_tool_choice: false, needs_tools_for_calls: false, ..STANDARD_QUIRKS },
+        quirks: Quirks { accepts_named_tool_choice: false, ..STANDARD_QUIRKS },
     },
 ];
 
@@ -380,7 +375,7 @@ impl Provider {
     }
 
     pub(super) fn quirks(provider: Option<Self>) -> Quirks {
-        provider.and_then(Self::preset).map_or(STANDARD_QUIRKS, |preset| preset.quirks)
+        provider.and_then(Self::preset).map_or(UNKNOWN_SERVER_QUIRKS, |preset| preset.quirks)
     }
 
     /// Returns the quirks of a server that answers with the model `model`. A gateway and an unknown
@@ -390,6 +385,9 @@ impl Provider {
         let mut quirks = Self::quirks(provider);
         if matches!(provider, None | Some(Self::OpenRouter | Self::Vllm)) {
             quirks.call_ids = call_ids_of(model).unwrap_or(quirks.call_ids);
+        }
+        if provider == Some(Self::OpenRouter) {
+            quirks.needs_tools_for_calls = is_of_anthropic(model);
         }
         if matches!(provider, None | Some(Self::OpenRouter)) {
             quirks.schema_target = schema_target_of(model).unwrap_or(quirks.schema_target);

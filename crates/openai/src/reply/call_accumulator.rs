@@ -66,6 +66,10 @@ impl CallAccumulator {
         let (mut piece, extra) = split(wire);
         let known = match kind {
             PieceKind::Whole if piece.name.is_some() => None,
+            // Whole calls have no index, so another id is another call.
+            PieceKind::Whole if piece.id.is_some() => {
+                self.calls.find(&piece).filter(|known| self.calls.id(*known) == piece.id.as_deref())
+            }
             PieceKind::Delta | PieceKind::Whole => self.calls.find(&piece),
             #[cfg(feature = "client")]
             PieceKind::Item => piece.index.and_then(|index| self.calls.find_index(index)),

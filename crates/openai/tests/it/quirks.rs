@@ -6,7 +6,7 @@ use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
     content::Content,
     message::{AssistantMessage, MessageBody},
-    model::{ChatEvent, ChatRequest, ChatSettings, ModelProfile, ToolChoice},
+    model::{ChatEvent, ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice},
     tool::DynamicTool,
     toolset::ToolList,
     usage::Usage,
@@ -476,7 +476,7 @@ async fn call_ids_are_valid_for_the_next_server() {
 /// A conversation with calls is sent with placeholders for their tools if the request offers none.
 #[tokio::test]
 async fn earlier_calls_have_tools_in_a_request_without_tools() {
-    let server = Server::with_replies(vec![minimal_reply(); 10]).await;
+    let server = Server::with_replies(vec![minimal_reply(); 15]).await;
     let calls = ["add", "find", "add"].map(|name| ToolCall::new(name, name, "{}")).to_vec();
     let messages = || {
         let results =
@@ -488,9 +488,12 @@ async fn earlier_calls_have_tools_in_a_request_without_tools() {
             .chain([Message::user("And?")])
     };
     let unknown = server.builder().build().unwrap();
+    let claude =
+        ChatCompletions::builder("anthropic/claude-sonnet-4").base_url(&server.base_url).api_key("k");
     for (model, has_tools) in [
         (unknown, true),
-        (model(&server, Provider::OpenRouter), true),
+        (claude.provider(Provider::OpenRouter).build().unwrap(), true),
+        (model(&server, Provider::OpenRouter), false),
         (model(&server, Provider::OpenAi), false),
         (model(&server, Provider::Ollama), false),
     ] {
@@ -499,9 +502,13 @@ async fn earlier_calls_have_tools_in_a_request_without_tools() {
         let names = body["tools"].as_array().into_iter().flatten().map(|it| it["function"]["name"].clone());
         assert_eq!(names.collect::<Vec<_>>(), if has_tools { vec!["add", "find"] } else { vec![] });
         assert_eq!(body.get("tool_choice").is_some_and(|it| it == "none"), has_tools);
-        // Without calls, there are no placeholders.
-        model.chat(&hello()).await.unwrap();
-        assert!(server.take_requests().pop().unwrap().body.get("tools").is_none());
+        // Without calls, and beside a response format, there are no placeholders.
+        let format = ResponseFormat::JsonObject;
+        let with_format = ChatRequest { response_format: format, ..ChatRequest::new(messages()) };
+        for request in [hello(), with_format] {
+            model.chat(&request).await.unwrap();
+            assert!(server.take_requests().pop().unwrap().body.get("tools").is_none());
+        }
     }
 }
 

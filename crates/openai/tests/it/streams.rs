@@ -555,9 +555,14 @@ async fn error_of_an_unknown_gateway_is_found() {
             );
         }
     }
-    let progress =
-        json!({"type": "progress", "data": {"step": 1}, "base_resp": {"status_code": 0, "status_msg": "ok"}});
-    let text = delta(json!({"content": "Hi"}));
-    let reply = streamed_response(stream_reply([&progress, &text, &finish("stop")])).await.unwrap();
-    assert_eq!(reply.message.text(), "Hi");
+    for progress in [
+        json!({"type": "progress", "data": {"step": 1}, "base_resp": {"status_code": 0, "status_msg": "ok"}}),
+        json!({"status": "loading", "message": "Loading model"}),
+        json!({"progress": {"status": "queued", "message": "position 3"}}),
+        json!({"data": {"type": "info", "message": "warming up"}}),
+    ] {
+        let text = delta(json!({"content": "Hi"}));
+        let reply = streamed_response(stream_reply([&progress, &text, &finish("stop")])).await.unwrap();
+        assert_eq!(reply.message.text(), "Hi");
+    }
 }

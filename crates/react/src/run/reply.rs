@@ -54,7 +54,12 @@ impl Run {
             }
             _ => {}
         }
-        let announces_call = reply.finish_reason == FinishReason::ToolCalls && message.tool_calls.is_empty();
+        // Gateways that emulate a response format by a tool announce a call to a request without tools.
+        let may_call = !purpose.must_answer()
+            && request.tool_choice != ToolChoice::None
+            && step.is_none_or(|step| !step.tools.is_empty());
+        let announces_call =
+            may_call && reply.finish_reason == FinishReason::ToolCalls && message.tool_calls.is_empty();
         if let Some(problem) = reply.problem {
             return self.reject_reply(purpose, message, problem);
         }

@@ -624,6 +624,11 @@ async fn reply_that_announces_a_missing_call_is_rejected() {
     let error = agent(&model).run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(_))), "{error:?}");
 
+    // Gateways that emulate a response format by a tool announce a call to a request without tools.
+    let model = ScriptedModel::new().reply(announced());
+    let output = ReactAgent::new(model, Toolset::new()).unwrap().run("Sum?").await.unwrap();
+    assert_eq!(output.text().unwrap(), "I look it up.");
+
     // A written call in the text is the announced call.
     let written = r#"{"name": "add", "arguments": {"x": 17, "y": 25}}"#;
     let written = ChatResponse { finish_reason: FinishReason::ToolCalls, ..ChatResponse::new(written) };

@@ -233,10 +233,30 @@ fn split_types(keywords: &mut Map<String, Value>) {
             let mut alternative = Map::from_iter([("type".to_owned(), name.clone())]);
             let own = moved.iter().filter(|(keyword, _)| *keyword != "type" && concerns(keyword, name));
             alternative.extend(own.map(|(keyword, value)| (keyword.clone(), value.clone())));
-            Value::Object(alternative)
+            restrict_constants(&mut alternative, name).then_some(Value::Object(alternative))
         };
-        keywords.insert("anyOf".to_owned(), names.iter().map(alternative).collect());
+        keywords.insert("anyOf".to_owned(), names.iter().filter_map(alternative).collect());
     }
+}
+
+/// Keeps the constants in `alternative` that have the type `name`. Returns `false` if the constants
+/// exclude this type.
+fn restrict_constants(alternative: &mut Map<String, Value>, name: &Value) -> bool {
+    let fits = |value: &Value| {
+        let kind = json_type(value);
+        name == kind || (name == "number" && kind == "integer")
+    };
+    if let Some(Value::Array(values)) = alternative.get_mut("enum") {
+        values.retain(fits);
+        if values.is_empty() {
+            return false;
+        }
+        // The type says the same.
+        if name == "null" {
+            alternative.remove("enum");
+        }
+    }
+    alternative.get("const").is_none_or(fits)
 }
 
 fn is_moved(keyword: &str) -> bool {
@@ -246,7 +266,7 @@ fn is_moved(keyword: &str) -> bool {
 /// Returns `true` if `keyword` can apply to values of the type `name`.
 fn concerns(keyword: &str, name: &Value) -> bool {
     match (keyword, constrained_type(keyword)) {
-        ("enum" | "const", _) => name != "null",
+        ("enum" | "const", _) => true,
         ("properties" | "required", _) => name == "object",
         (_, Some(kind)) => name == kind || (kind == "number" && name == "integer"),
         _ => true,

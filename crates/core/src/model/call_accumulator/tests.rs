@@ -257,3 +257,15 @@ fn call_without_a_name_keeps_its_arguments_only() {
     let (calls, streamed) = receive(&one_per_chunk(&[(I, "a", "", r#"{"n":1}"#)]));
     assert_eq!((calls[0].0.as_str(), streamed.len()), ("", 0));
 }
+
+/// A call without a name does not give its arguments to the call before it.
+#[test]
+fn new_id_under_a_new_index_begins_a_call() {
+    let pieces = [(Some(0), "a", "list", "{}"), (Some(1), "b", "", r#"{"path":"/x"}"#)];
+    let (calls, _) = receive(&one_per_chunk(&pieces));
+    let call = |name: &str, arguments: &str| (name.to_owned(), arguments.to_owned());
+    assert_eq!(calls, [call("list", "{}"), call("", r#"{"path":"/x"}"#)]);
+    let late_name =
+        [(Some(0), "a", "list", "{}"), (Some(1), "b", "", ""), (Some(1), "", "find", r#"{"x":1}"#)];
+    check("a name after the id", &one_per_chunk(&late_name), &[("list", "{}"), ("find", r#"{"x":1}"#)]);
+}

@@ -21,17 +21,18 @@ pub(super) const FILTER_CODES: &[&str] = &[
     "content_policy_violation",
     "ResponsibleAIPolicyViolation",
     "moderation_blocked",
-    // Alibaba, Zhipu and MiniMax
+    // Alibaba
     "data_inspection_failed",
     "DataInspectionFailed",
-    "1301",
-    "1026",
-    "1027",
     // Gemini (`blockReason`)
     "SAFETY",
     "PROHIBITED_CONTENT",
     "BLOCKLIST",
 ];
+
+/// Zhipu and MiniMax. Other servers have other meanings for these numbers, such as Cloudflare's 1027,
+/// a rate limit.
+pub(super) const FILTER_NUMBERS: &[&str] = &["1301", "1026", "1027"];
 
 pub(super) const FILTER_TEXTS: &[&str] = &[
     "content_filter",

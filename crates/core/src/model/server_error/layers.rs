@@ -75,8 +75,13 @@ impl Layers {
         self.depth += 1;
         let has_message = match value {
             Value::Object(error) => self.add_object(error, value),
-            // Gemini wraps the error in a list with one element.
-            Value::Array(list) => list.iter().any(|it| self.add(it)),
+            // The items of a validation error are equal, and the first is the reason.
+            Value::Array(list) if list.iter().any(|it| it.get("loc").is_some()) => {
+                list.iter().any(|it| self.add(it))
+            }
+            // Gemini wraps the error in a list with one element. Of the attempts of a gateway, the last
+            // is the reason.
+            Value::Array(list) => list.iter().rev().any(|it| self.add(it)),
             Value::String(text) => self.add_text(text),
             _ => false,
         };
@@ -223,10 +228,26 @@ fn with_location(text: &str, error: &Map<String, Value>) -> String {
 /// Returns `true` if an object has the fields of an error.
 fn is_error(map: &Map<String, Value>) -> bool {
     let has_text = |key: &str| map.get(key).is_some_and(Value::is_string);
-    // MiniMax sends the code 0 on success.
-    let has_code = || CODE_KEYS.iter().any(|key| map.get(*key).is_some_and(|code| code != 0));
+    let has_code = || CODE_KEYS.iter().any(|key| map.get(*key).is_some_and(|code| is_error_code(key, code)));
     map.get("error").is_some_and(|error| !error.is_null() && !error.is_boolean())
         || (MESSAGE_KEYS.iter().any(|key| has_text(key)) && has_code())
+}
+
+/// Returns `true` if `code`, the value of the field `key`, stands for an error. MiniMax sends the code
+/// 0 on success, and a progress report has a text such as `loading` as its status or type.
+fn is_error_code(key: &str, code: &Value) -> bool {
+    match code {
+        Value::Number(number) => {
+            number.as_i64().is_none_or(|number| number != 0 && !(100..400).contains(&number))
+        }
+        Value::String(word) if matches!(key, "status" | "type") => {
+            let lower = word.to_ascii_lowercase();
+            status_of_code(word).is_some()
+                || ["error", "exception", "fail"].iter().any(|it| lower.contains(it))
+        }
+        Value::String(word) => !word.is_empty(),
+        _ => false,
+    }
 }
 
 /// Returns `true` if the name of a field suggests that it contains an error.

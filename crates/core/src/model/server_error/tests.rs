@@ -355,6 +355,25 @@ fn wrapped_transient_error_stays_transient() {
     );
 }
 
+/// The last attempt of a gateway is the reason, and the numbers of one server are not those of
+/// another.
+#[test]
+fn transient_error_among_several_stays_transient() {
+    let attempts = json!({"message": "all providers failed", "errors": [
+        {"status": 401, "message": "bad key for A"}, {"status": 503, "message": "B is overloaded"},
+    ]});
+    let failed = error(503, &attempts.to_string());
+    assert!(
+        matches!(&failed, ModelError::Server { status: Some(503), body, .. } if body == "B is overloaded"),
+        "{failed:?}"
+    );
+    let limited = json!({"title": "Error 1027: rate limited", "message": "rate limited", "error_code": 1027});
+    let limited = error(429, &limited.to_string());
+    assert!(matches!(limited, ModelError::RateLimited { permanent: false, .. }), "{limited:?}");
+    let page = error(403, "<html>blocked by the content filtering policy</html>");
+    assert!(matches!(page, ModelError::Unauthorized(_)), "{page:?}");
+}
+
 #[test]
 fn text_of_the_model_is_kept() {
     for (body, text) in [

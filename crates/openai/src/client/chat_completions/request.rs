@@ -165,7 +165,9 @@ impl<'a> Body<'a> {
 impl<'a> ToolFields<'a> {
     fn new(request: &'a ChatRequest, defaults: &ClientSettings, with_parallel: bool) -> Option<Self> {
         let quirks = defaults.quirks;
-        if request.tools.is_empty() && quirks.needs_tools_for_calls {
+        // Gemini and Groq reject tools beside a response format.
+        let is_text = request.response_format == ResponseFormat::Text;
+        if request.tools.is_empty() && quirks.needs_tools_for_calls && is_text {
             return Self::for_earlier_calls(request);
         }
         let (tools, tool_choice) = match &request.tool_choice {

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use super::{PRESETS, Provider, Quirks, STANDARD_QUIRKS};
+use super::{PRESETS, Provider, Quirks, UNKNOWN_SERVER_QUIRKS};
 use crate::{
     client::endpoint::parse_base_url,
     format::{CallIdFormat, ReasoningField},
@@ -68,7 +68,7 @@ fn quirks_depend_on_the_provider() {
     let schemas =
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).schema_target);
     assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);
-    assert_eq!(Provider::quirks(None), STANDARD_QUIRKS);
+    assert_eq!(Provider::quirks(None), UNKNOWN_SERVER_QUIRKS);
 }
 
 /// The table of the book's page on models has the row that the quirks of each server imply.
@@ -77,7 +77,7 @@ fn table_in_the_book_matches_the_quirks() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/models.md");
     let page = std::fs::read_to_string(page).unwrap();
     let servers = Provider::all().map(|provider| (provider.name(), Provider::quirks(Some(provider))));
-    for (name, quirks) in servers.chain([("any other", STANDARD_QUIRKS)]) {
+    for (name, quirks) in servers.chain([("any other", UNKNOWN_SERVER_QUIRKS)]) {
         let row = table_row(name, &quirks);
         assert!(page.contains(&row), "docs/src/models.md lacks the row\n{row}");
     }

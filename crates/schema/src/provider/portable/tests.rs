@@ -166,3 +166,24 @@ fn moonshot_has_types_in_alternatives() {
         json!({"p": {"description": "A name.", "anyOf": [name]}, "q": name})
     );
 }
+
+/// Each alternative has the constants of its type only.
+#[test]
+fn constants_are_in_the_alternative_of_their_type() {
+    for (property, expected) in [
+        (
+            json!({"type": ["string", "null"], "enum": ["a", "b", null]}),
+            json!({"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]}),
+        ),
+        (
+            json!({"type": ["string", "integer"], "enum": ["a", 1]}),
+            json!({"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "integer", "enum": [1]}]}),
+        ),
+        (
+            json!({"type": ["string", "null"], "enum": ["a"]}),
+            json!({"anyOf": [{"type": "string", "enum": ["a"]}]}),
+        ),
+    ] {
+        assert_eq!(derive(SchemaTarget::Moonshot, &property).0, expected, "{property}");
+    }
+}
