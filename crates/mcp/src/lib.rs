@@ -20,7 +20,6 @@ mod locked_file;
 #[cfg(feature = "http")]
 mod login_required;
 mod metadata;
-mod numbers;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod pages;

@@ -3,6 +3,7 @@
 use haft_core::{
     ToolError, ToolOutput,
     content::Content,
+    schema::first_rounded_number,
     text::{ErrorChain, truncate_with_ellipsis, without_hidden_chars},
 };
 use reqwest::{Method, StatusCode, header::LOCATION};
@@ -11,7 +12,6 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     http::{HttpError, HttpResponse},
-    number,
     operation::{
         DocumentedResponse, Responses,
         media_type::{essence, is_json, is_text},
@@ -130,7 +130,7 @@ fn parse_json(body: &[u8]) -> Result<ToolOutput, serde_json::Error> {
         // A number beyond the range of `f64`.
         error.to_string().starts_with("number out of range")
     });
-    if let Some(number) = number::first_inexact(text).filter(|_| is_valid) {
+    if let Some(number) = first_rounded_number(text).filter(|_| is_valid) {
         let number = truncate_with_ellipsis(number, MAX_NUMBER_BYTES);
         let warning = format!(
             "the response is text, because the number {number} cannot be represented exactly as data"

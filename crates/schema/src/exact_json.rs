@@ -91,6 +91,22 @@ pub fn parse_leading_json(text: &str) -> Option<(Value, usize)> {
     Some((value, end))
 }
 
+/// Returns the first number in the JSON text `text` that [`serde_json`] would round. Returns `None` if
+/// there is none. `text` may be invalid.
+///
+/// # Examples
+///
+/// ```
+/// use haft_schema::first_rounded_number;
+///
+/// assert_eq!(first_rounded_number(r#"{"a": 0.1, "b": "1e400"}"#), None);
+/// assert_eq!(first_rounded_number("[1e3, 18446744073709551616]"), Some("18446744073709551616"));
+/// ```
+pub fn first_rounded_number(text: &str) -> Option<&str> {
+    let mut literals = numbers(text).filter_map(|range| text.get(range));
+    literals.find(|literal| may_be_inexact(literal) && is_rounded(literal))
+}
+
 /// Parses `literal`, a number in the notation of JSON, as [`parse_json`] does. Returns `None` if
 /// `literal` is not a number.
 pub fn parse_number(literal: &str) -> Option<Value> {
@@ -217,27 +233,12 @@ fn rewrite_numbers(text: &str) -> (Cow<'_, str>, Vec<Edit>) {
     let mut edits = Vec::new();
     let mut rewritten = String::new();
     let mut copied = 0;
-    let mut bytes = text.bytes().enumerate().peekable();
-    let is_part = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
-    while let Some((start, byte)) = bytes.next() {
-        if byte == b'"' {
-            while let Some((_, inside)) = bytes.next().filter(|(_, inside)| *inside != b'"') {
-                if inside == b'\\' {
-                    bytes.next();
-                }
-            }
-        } else if byte == b'-' || byte.is_ascii_digit() {
-            let mut end = start + 1;
-            while bytes.next_if(|(_, byte)| is_part(*byte)).is_some() {
-                end += 1;
-            }
-            let literal = text.get(start..end).unwrap_or_default();
-            let Some(number) = replacement(literal) else { continue };
-            rewritten.push_str(text.get(copied..start).unwrap_or_default());
-            rewritten.push_str(&number);
-            edits.push(Edit { range: start..end, new_length: number.len() });
-            copied = end;
-        }
+    for range in numbers(text) {
+        let Some(number) = text.get(range.clone()).and_then(replacement) else { continue };
+        rewritten.push_str(text.get(copied..range.start).unwrap_or_default());
+        rewritten.push_str(&number);
+        copied = range.end;
+        edits.push(Edit { range, new_length: number.len() });
     }
     if edits.is_empty() {
         return (Cow::Borrowed(text), edits);
@@ -246,9 +247,46 @@ fn rewrite_numbers(text: &str) -> (Cow<'_, str>, Vec<Edit>) {
     (Cow::Owned(rewritten), edits)
 }
 
+/// Returns the places of the numbers in the JSON text `text`.
+fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut bytes = text.bytes().enumerate().peekable();
+    let is_part = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+    std::iter::from_fn(move || {
+        while let Some((start, byte)) = bytes.next() {
+            if byte == b'"' {
+                while let Some((_, inside)) = bytes.next().filter(|(_, inside)| *inside != b'"') {
+                    if inside == b'\\' {
+                        bytes.next();
+                    }
+                }
+            } else if byte == b'-' || byte.is_ascii_digit() {
+                let mut end = start + 1;
+                while bytes.next_if(|(_, byte)| is_part(*byte)).is_some() {
+                    end += 1;
+                }
+                return Some(start..end);
+            }
+        }
+        None
+    })
+}
+
+/// Returns `false` for most numbers: those that are exact because they are short.
+fn may_be_inexact(literal: &str) -> bool {
+    literal.len() >= MIN_INEXACT_BYTES || literal.contains(['e', 'E'])
+}
+
+fn is_rounded(literal: &str) -> bool {
+    match hold(literal) {
+        Some(Held::Integer(integer)) => !literal::holds(literal, &integer),
+        Some(Held::Not(_)) => true,
+        Some(Held::AsWritten) | None => false,
+    }
+}
+
 /// Returns the JSON text that replaces `literal`, or `None` if `serde_json` holds the number.
 fn replacement(literal: &str) -> Option<String> {
-    if literal.len() < MIN_INEXACT_BYTES && !literal.contains(['e', 'E']) {
+    if !may_be_inexact(literal) {
         return None;
     }
     match hold(literal)? {

@@ -36,7 +36,9 @@ pub use self::canonical::canonical_json;
 pub use self::deserialize::{TypeMismatch, deserialize, exact_integer};
 pub use self::embed::EmbeddedSchema;
 pub use self::error::{SchemaError, SchemaFault};
-pub use self::exact_json::{json_text, parse_json, parse_json_object, parse_leading_json, parse_number};
+pub use self::exact_json::{
+    first_rounded_number, json_text, parse_json, parse_json_object, parse_leading_json, parse_number,
+};
 pub use self::json_text::{JsonText, JsonTextError};
 pub use self::json_type::json_type;
 pub use self::preflight::{MAX_VALUE_DEPTH, SchemaLimits, exceeds_depth};

@@ -1,15 +1,13 @@
 use std::borrow::Cow;
 
+use haft_core::schema::first_rounded_number;
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::{json, value::RawValue};
 use sse_stream::Sse;
 
-use crate::{
-    numbers::inexact_number,
-    transport::{Envelope, ResponseKind, parse_error},
-};
+use crate::transport::{Envelope, ResponseKind, parse_error};
 
 /// The response that a POST with a request awaits.
 ///
@@ -117,7 +115,7 @@ impl AwaitedResponse {
     /// Returns the text of the response with `result` if rmcp would change a number. rmcp parses
     /// events.
     fn corrected_result(&self, result: &RawValue) -> Option<String> {
-        inexact_number(result.get())?;
+        first_rounded_number(result.get())?;
         if !matches!(self.kind, ResponseKind::Raw | ResponseKind::List) {
             return None;
         }
@@ -132,7 +130,7 @@ impl AwaitedResponse {
         let parsed = match self.kind {
             // The handshake examines a result of another type.
             ResponseKind::Probe => serde_json::from_str::<ServerResult>(result.get()),
-            ResponseKind::List if inexact_number(result.get()).is_none() => {
+            ResponseKind::List if first_rounded_number(result.get()).is_none() => {
                 match serde_json::from_str(result.get()) {
                     // rmcp reads the annotations for `Mcp-Param` headers from the tools.
                     Ok(tools @ ServerResult::ListToolsResult(_)) => Ok(tools),

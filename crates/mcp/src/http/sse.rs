@@ -2,7 +2,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use ::http::{HeaderName, HeaderValue};
 use futures::{StreamExt as _, stream::BoxStream};
-use haft_core::text::{truncate, without_hidden_chars};
+use haft_core::{
+    schema::first_rounded_number,
+    text::{truncate, without_hidden_chars},
+};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage},
@@ -20,7 +23,6 @@ use tokio::sync::mpsc;
 use super::{CHANNEL_CAPACITY, HttpError};
 use crate::{
     HttpServer,
-    numbers::inexact_number,
     transport::{Envelope, inexact_reason},
 };
 
@@ -135,7 +137,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
 
 /// Returns the error for the response `data` if it has a number that cannot be held exactly.
 fn inexact_response(data: &str) -> Option<ServerJsonRpcMessage> {
-    let number = inexact_number(data)?;
+    let number = first_rounded_number(data)?;
     let message: Envelope<'_> = serde_json::from_str(data).ok()?;
     let id = message.id.filter(|_| message.method.is_none())?;
     let reason = format!("invalid response: {}", inexact_reason(number));

@@ -26,7 +26,7 @@ use std::{
 use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use haft_core::tool::Principal;
+use haft_core::{schema::first_rounded_number, tool::Principal};
 use http_body::Body;
 use http_body_util::Full;
 use rmcp::{
@@ -57,10 +57,7 @@ use self::{
     sessions::{OpeningSession, SESSION_HEADER, Sessions, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
-use crate::{
-    numbers::inexact_number,
-    transport::{Envelope, inexact_reason},
-};
+use crate::transport::{Envelope, inexact_reason};
 
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
@@ -402,7 +399,7 @@ fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
         return Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)));
     }
     let is_request = message.method.is_some() && message.id.is_some();
-    match inexact_number(text).filter(|_| is_request) {
+    match first_rounded_number(text).filter(|_| is_request) {
         Some(number) => {
             let error = ErrorData::invalid_params(inexact_reason(number), None);
             let error = ServerJsonRpcMessage::error(error, message.id);

@@ -1,13 +1,11 @@
 use std::collections::BTreeMap;
 
-use haft_core::text::truncate;
+use haft_core::{schema::first_rounded_number, text::truncate};
 use rmcp::model::{
     CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::Error as _;
 use serde_json::{Map, Value, json, value::RawValue};
-
-use crate::numbers::inexact_number;
 
 /// The key of the reason why an item of a list cannot be read.
 pub(crate) const UNREADABLE: &str = "dev.haft/unreadable";
@@ -56,7 +54,7 @@ impl ResponseKind {
     /// held exactly.
     pub(crate) fn parse(self, result: &RawValue) -> serde_json::Result<ServerResult> {
         match self {
-            Self::Raw => match inexact_number(result.get()) {
+            Self::Raw => match first_rounded_number(result.get()) {
                 Some(number) => Err(serde_json::Error::custom(inexact_reason(number))),
                 None => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
             },
@@ -81,7 +79,7 @@ impl ResponseKind {
 /// Parses `result`, a page of a list. An item with a number that cannot be held exactly is replaced
 /// by its name and the reason in [`UNREADABLE`]. Such a number beside the items is left out.
 fn parse_list(result: &RawValue) -> serde_json::Result<Value> {
-    if inexact_number(result.get()).is_none() {
+    if first_rounded_number(result.get()).is_none() {
         return serde_json::from_str(result.get());
     }
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(result.get())?;
@@ -89,7 +87,7 @@ fn parse_list(result: &RawValue) -> serde_json::Result<Value> {
     for (key, member) in members {
         let value = match serde_json::from_str::<Vec<&RawValue>>(member.get()) {
             Ok(items) => items.into_iter().map(parse_item).collect::<serde_json::Result<Value>>()?,
-            Err(_) if inexact_number(member.get()).is_some() => continue,
+            Err(_) if first_rounded_number(member.get()).is_some() => continue,
             Err(_) => serde_json::from_str(member.get())?,
         };
         page.insert(key, value);
@@ -98,7 +96,7 @@ fn parse_list(result: &RawValue) -> serde_json::Result<Value> {
 }
 
 fn parse_item(item: &RawValue) -> serde_json::Result<Value> {
-    let Some(number) = inexact_number(item.get()) else { return serde_json::from_str(item.get()) };
+    let Some(number) = first_rounded_number(item.get()) else { return serde_json::from_str(item.get()) };
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
     let name: Option<String> = members.get("name").and_then(|name| serde_json::from_str(name.get()).ok());
     Ok(json!({"name": name, UNREADABLE: inexact_reason(number)}))

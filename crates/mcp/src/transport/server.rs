@@ -1,4 +1,4 @@
-use haft_core::limits;
+use haft_core::{limits, schema::first_rounded_number};
 use rmcp::{
     RoleServer,
     model::{
@@ -18,7 +18,6 @@ use super::{
     response::inexact_reason,
     writer::MessageWriter,
 };
-use crate::numbers::inexact_number;
 
 /// The server side of the stdio transport.
 ///
@@ -95,7 +94,7 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
         }
     };
     // The arguments of a call must not be changed by parsing.
-    let inexact = str::from_utf8(&line).ok().and_then(inexact_number).map(inexact_reason);
+    let inexact = str::from_utf8(&line).ok().and_then(first_rounded_number).map(inexact_reason);
     match serde_json::from_slice::<Envelope<'_>>(&line) {
         Ok(envelope) if inexact.is_some() && envelope.method.is_some() && envelope.id.is_some() => {
             let error = ErrorData::invalid_params(inexact.unwrap_or_default(), None);

@@ -78,6 +78,6 @@ fn integer(literal: &str, significant: &str, exponent: i64) -> Option<Number> {
 }
 
 /// Returns `true` if the `f64` that `literal` denotes is exactly `integer`.
-fn holds(literal: &str, integer: &Number) -> bool {
+pub(super) fn holds(literal: &str, integer: &Number) -> bool {
     literal.parse::<f64>().is_ok_and(|float| format!("{float:.0}") == integer.to_string())
 }
