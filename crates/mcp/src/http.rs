@@ -1,7 +1,7 @@
 //! The client side of streamable HTTP: rmcp's transport over a `reqwest` client.
 
 mod awaited;
-mod challenge;
+pub(crate) mod challenge;
 mod client;
 mod error;
 mod event_size;

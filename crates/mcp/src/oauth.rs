@@ -4,7 +4,6 @@
 mod access_token;
 mod address;
 mod callback;
-mod challenge;
 pub mod client_credentials;
 mod credentials;
 mod endpoint_response;
@@ -23,13 +22,16 @@ use rmcp::transport::auth::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
 pub(crate) use self::http::OAuthHttp;
 pub(crate) use self::issuer::fetch_metadata;
 use self::issuer::{IssuerError, issuer_metadata, trusted_metadata};
 pub(crate) use self::token_source::TokenSource;
-use self::{callback::CallbackListener, challenge::BearerChallenge};
-use crate::{HttpServer, http::new_client};
+use crate::{
+    HttpServer,
+    http::{challenge::BearerChallenge, new_client},
+};
 
 /// The time for the user to log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5 * 60);

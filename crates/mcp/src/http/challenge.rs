@@ -1,67 +1,154 @@
 //! The header `WWW-Authenticate` (RFC 9110, section 11.6.1).
 
-/// Returns the parameter `name` of the first challenge in `challenges` that has it. White space
-/// around `=` is permitted, and a value is a token or a quoted string.
-pub(super) fn parameter(challenges: &str, name: &str) -> Option<String> {
-    let mut rest = challenges;
-    loop {
-        // A quoted string may contain commas and equals signs.
-        let end = rest.find(['=', '"'])?;
-        let (before, after) = rest.split_at(end);
-        if after.starts_with('"') {
-            rest = quoted(after)?.1;
-            continue;
+use std::fmt;
+
+use ::http::{HeaderMap, HeaderValue, header::WWW_AUTHENTICATE};
+
+/// The authentication scheme of access tokens (RFC 6750).
+const BEARER: &str = "bearer";
+/// The parameter with the URL of the metadata of the resource (RFC 9728, section 5.1). It can be in
+/// a challenge of any scheme.
+const RESOURCE_METADATA: &str = "resource_metadata";
+
+/// The parameters of the challenges with the scheme `Bearer` in a response (RFC 9110, section
+/// 11.6.1).
+///
+/// Reads several challenges in one header line and in several lines, spaces around `=`, quoted
+/// pairs, and parameters without quotes. Of a repeated parameter, the first value counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BearerChallenge {
+    /// The parameters, with names in lower case.
+    parameters: Vec<(String, String)>,
+}
+
+/// A challenge of any scheme.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Challenge {
+    scheme: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl BearerChallenge {
+    /// Returns the challenge in `headers`, or `None` if they have none.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let lines = headers.get_all(WWW_AUTHENTICATE).iter().map(HeaderValue::as_bytes);
+        let challenges: Vec<_> = lines.flat_map(|line| parse(&String::from_utf8_lossy(line))).collect();
+        let is_bearer = |challenge: &&Challenge| challenge.scheme.eq_ignore_ascii_case(BEARER);
+        let mut parameters: Vec<_> =
+            challenges.iter().filter(is_bearer).flat_map(|it| it.parameters.clone()).collect();
+        let has_bearer = challenges.iter().any(|challenge| is_bearer(&challenge));
+        if !parameters.iter().any(|(name, _)| name == RESOURCE_METADATA) {
+            let others = challenges.into_iter().flat_map(|it| it.parameters);
+            parameters.extend(others.filter(|(name, _)| name == RESOURCE_METADATA).take(1));
         }
-        let value = after.get(1..)?.trim_start();
-        // A scheme may precede the first parameter: `Bearer realm="x"`.
-        let key = before.trim_end().rsplit([' ', '\t', ',']).next().unwrap_or_default();
-        let (text, next) = match value.starts_with('"') {
-            true => quoted(value)?,
-            false => {
-                let (token, next) = value.split_at(value.find([',', ';', ' ', '\t']).unwrap_or(value.len()));
-                (token.to_owned(), next)
-            }
-        };
-        if key.eq_ignore_ascii_case(name) && !text.is_empty() {
-            return Some(text);
-        }
-        rest = next;
+        (has_bearer || !parameters.is_empty()).then_some(Self { parameters })
+    }
+
+    /// Returns the parameter `name`, which is in lower case.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Returns the value of the quoted string at the beginning of `text`, and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = text.char_indices().skip(1);
-    while let Some((position, letter)) = letters.next() {
-        match letter {
-            '"' => return Some((value, text.get(position + 1..)?)),
-            '\\' => value.push(letters.next()?.1),
-            letter => value.push(letter),
+/// The challenge in the only form that rmcp reads: names in lower case, no spaces around `=`, and
+/// quoted values. Contains the parameters of discovery, the scope first: rmcp searches for `scope=`
+/// from the beginning.
+impl fmt::Display for BearerChallenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer")?;
+        let mut separator = " ";
+        for name in ["scope", "error", "resource_metadata"] {
+            if let Some(value) = self.parameter(name).filter(|value| value.is_ascii()) {
+                let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+                write!(f, "{separator}{name}=\"{quoted}\"")?;
+                separator = ", ";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parses the challenges in `line`. Text that is no challenge is skipped.
+fn parse(line: &str) -> Vec<Challenge> {
+    let mut challenges: Vec<Challenge> = Vec::new();
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches(|char: char| char.is_whitespace() || matches!(char, ',' | ';'));
+        if rest.is_empty() {
+            return challenges;
+        }
+        let (name, after) = split_while(rest, is_token_char);
+        if name.is_empty() {
+            // Not a token: continue after the next comma, or after a quoted text.
+            rest = match rest.strip_prefix('"') {
+                Some(quoted) => quoted_text(quoted).1,
+                None => split_while(rest, |char| char != ',').1,
+            };
+            continue;
+        }
+        match after.trim_start().strip_prefix('=') {
+            Some(value) => {
+                let (value, after) = parameter_value(value.trim_start());
+                if challenges.is_empty() {
+                    challenges.push(Challenge::default());
+                }
+                if let Some(challenge) = challenges.last_mut() {
+                    challenge.parameters.push((name.to_ascii_lowercase(), value));
+                }
+                rest = after;
+            }
+            None => {
+                challenges.push(Challenge { scheme: name.to_owned(), parameters: Vec::new() });
+                rest = without_token68(after);
+            }
         }
     }
-    None
+}
+
+/// Returns the value at the beginning of `text`, and the text after it.
+fn parameter_value(text: &str) -> (String, &str) {
+    match text.strip_prefix('"') {
+        Some(quoted) => quoted_text(quoted),
+        None => {
+            let is_value = |char: char| !char.is_whitespace() && !matches!(char, ',' | ';');
+            let (value, after) = split_while(text, is_value);
+            (value.to_owned(), after)
+        }
+    }
+}
+
+/// Returns the quoted string whose opening quote precedes `text`, and the text after its closing
+/// quote. A string without one ends with the line.
+fn quoted_text(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((index, char)) = chars.next() {
+        match char {
+            '"' => return (value, text.get(index + 1..).unwrap_or_default()),
+            '\\' => value.extend(chars.next().map(|(_, escaped)| escaped)),
+            char => value.push(char),
+        }
+    }
+    (value, "")
+}
+
+/// Removes the credentials at the beginning of `text`, such as those of the scheme `Negotiate`
+/// (`token68` in RFC 9110, section 11.2).
+fn without_token68(text: &str) -> &str {
+    let is_char = |char: char| char.is_ascii_alphanumeric() || "-._~+/".contains(char);
+    let (token, after) = split_while(text.trim_start(), is_char);
+    let after = after.trim_start_matches('=').trim_start();
+    if !token.is_empty() && (after.is_empty() || after.starts_with(',')) { after } else { text }
+}
+
+fn split_while(text: &str, predicate: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|char| !predicate(char)).unwrap_or(text.len()))
+}
+
+/// Returns `true` for a character of a token (RFC 9110, section 5.6.2).
+fn is_token_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::parameter;
-
-    #[test]
-    fn parameter_is_found_in_each_form() {
-        for (challenges, expected) in [
-            (r#"Bearer scope="files:read files:write""#, Some("files:read files:write")),
-            (r#"Bearer realm="a, scope=b", Scope = "read""#, Some("read")),
-            (r#"Basic realm="x", Bearer error="insufficient_scope" , scope	=	read"#, Some("read")),
-            ("Bearer scope=read,error=x", Some("read")),
-            (r#"Bearer scope="a\"b""#, Some("a\"b")),
-            (r#"Negotiate abc==, Bearer scope="read""#, Some("read")),
-            (r#"Bearer x_scope="read""#, None),
-            (r#"Bearer scope="read"#, None),
-            (r#"Bearer scope="""#, None),
-            ("Bearer", None),
-        ] {
-            assert_eq!(parameter(challenges, "scope").as_deref(), expected, "{challenges}");
-        }
-    }
-}
+mod tests;

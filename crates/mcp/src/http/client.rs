@@ -186,15 +186,9 @@ impl HttpClient {
     }
 
     /// Returns `true` if the requests have the tokens of a client that acts for itself.
+    #[cfg(feature = "oauth")]
     pub(crate) fn has_tokens(&self) -> bool {
-        #[cfg(feature = "oauth")]
-        {
-            self.tokens.is_some()
-        }
-        #[cfg(not(feature = "oauth"))]
-        {
-            false
-        }
+        self.tokens.is_some()
     }
 
     /// Sends a request with `send`, which gets the access token, or `token` without client

@@ -17,7 +17,7 @@ use rmcp::transport::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::{HttpError, challenge, event_size::EventSize};
+use super::{HttpError, challenge::BearerChallenge, event_size::EventSize};
 
 /// The byte order mark in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -59,19 +59,15 @@ pub(super) async fn send(request: reqwest::RequestBuilder, heads: RequestHeads) 
     if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return Ok(Reply(response));
     }
-    // A server may send a header for each scheme (RFC 9110, section 11.6.1).
-    let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
-    let challenges: Vec<_> = challenges.filter_map(|it| it.to_str().ok()).collect();
-    match challenges.join(", ") {
-        challenges if challenges.is_empty() => Ok(Reply(response)),
-        challenges if status == StatusCode::UNAUTHORIZED => {
-            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenges)))
-        }
-        challenges => {
-            let scope = challenge::parameter(&challenges, "scope");
-            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenges, scope)))
-        }
+    if !response.headers().contains_key(WWW_AUTHENTICATE) {
+        return Ok(Reply(response));
     }
+    let challenge = BearerChallenge::of(response.headers()).unwrap_or_default();
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.to_string())));
+    }
+    let scope = challenge.parameter("scope").map(str::to_owned);
+    Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge.to_string(), scope)))
 }
 
 fn is_reserved(name: &HeaderName) -> bool {

@@ -13,10 +13,9 @@ use serde_json::Value;
 
 use super::{
     address::AddressFilter,
-    challenge::BearerChallenge,
     endpoint_response::{registration_response, token_response},
 };
-use crate::http;
+use crate::http::{self, challenge::BearerChallenge};
 
 /// The maximum duration of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);

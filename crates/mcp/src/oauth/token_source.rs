@@ -10,13 +10,12 @@ use tokio::sync::Mutex;
 use super::{
     CredentialFile, NO_STORED_ISSUER, OAuthHttp, Probe,
     access_token::AccessToken,
-    challenge::BearerChallenge,
     client_credentials::{Authentication, ClientCredentials},
     endpoint_response::{EndpointError, token_response},
     issuer::trusted_metadata,
     probe,
 };
-use crate::HttpServer;
+use crate::{HttpServer, http::challenge::BearerChallenge};
 
 /// The type of an assertion (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
