@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
 pub(crate) use self::http::OAuthHttp;
+#[cfg(feature = "http-server")]
 pub(crate) use self::issuer::fetch_metadata;
 use self::issuer::{IssuerError, issuer_metadata, trusted_metadata};
 pub(crate) use self::token_source::TokenSource;
