@@ -9,6 +9,7 @@ mod profile;
 mod request;
 mod response;
 mod server_error;
+mod system_messages;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -21,6 +22,7 @@ pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
 pub use server_error::ServerError;
+pub use system_messages::{later_system_text, split_system_messages};
 
 /// A chat model that receives a conversation and returns the next message.
 ///

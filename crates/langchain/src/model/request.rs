@@ -6,9 +6,11 @@ use langchain_rust::{
 };
 
 use haft_core::{
-    Message,
     message::MessageBody,
-    model::{ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice},
+    model::{
+        ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice, later_system_text,
+        split_system_messages,
+    },
     schema::SchemaTarget,
     toolset::ToolList,
 };
@@ -41,22 +43,15 @@ pub(super) fn prepare(
     Prepared { llm, messages: messages(request, images) }
 }
 
-/// Returns the messages of `request`, with at most one system message, the first: many chat
-/// templates permit no other. System messages at the start are joined, and a later one becomes a
-/// user message.
+/// Returns the messages of `request`, with at most one system message, the first.
 fn messages(request: &ChatRequest, images: Images) -> Vec<foreign::Message> {
-    let is_system = |message: &Message| matches!(message.body(), MessageBody::System { .. });
-    let mut messages = Vec::new();
-    let mut system: Vec<String> = Vec::new();
-    for message in request.all_messages() {
-        match is_system(message) {
-            true if messages.is_empty() => system.push(message.text()),
-            true => messages.push(foreign::Message::new_human_message(format!("System: {}", message.text()))),
-            false => messages.push(to_langchain_with(message, images)),
-        }
-    }
-    let first = (!system.is_empty()).then(|| foreign::Message::new_system_message(system.join("\n\n")));
-    first.into_iter().chain(messages).collect()
+    let (system, others) = split_system_messages(request.all_messages());
+    let first = system.map(foreign::Message::new_system_message);
+    let others = others.into_iter().map(|message| match message.body() {
+        MessageBody::System { .. } => foreign::Message::new_human_message(later_system_text(&message.text())),
+        _ => to_langchain_with(message, images),
+    });
+    first.into_iter().chain(others).collect()
 }
 
 /// Returns the options of `request`, or `None` if it has only default values.

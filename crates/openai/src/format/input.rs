@@ -7,6 +7,7 @@ use haft_core::{
     Message, ToolCall, ToolResult,
     content::Content,
     message::{AssistantMessage, MessageBody},
+    model::later_system_text,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -17,7 +18,7 @@ use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
     content::{Medium, joined_text},
-    message::{arguments_object, joined_system_text, later_system_text, valid_name},
+    message::{arguments_object, valid_name},
     to_raw_json,
 };
 use crate::{
@@ -44,23 +45,6 @@ impl Input {
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
         Self(messages.into_iter().map(|message| CachedItems::of(message, encoding)).collect())
-    }
-
-    /// Splits `messages`, a conversation after the `instructions`, for a server that accepts a
-    /// single system message. Returns the text of all system messages at the start, and the other
-    /// messages.
-    #[cfg(feature = "client")]
-    pub(crate) fn split_system<'a>(
-        instructions: Option<&'a Arc<Message>>,
-        messages: impl Iterator<Item = &'a Arc<Message>>,
-    ) -> (Option<String>, Vec<&'a Arc<Message>>) {
-        let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
-        let (mut first, mut rest) = (Vec::from_iter(instructions), Vec::new());
-        for message in messages {
-            if rest.is_empty() && is_system(&message) { first.push(message) } else { rest.push(message) }
-        }
-        let text = (!first.is_empty()).then(|| joined_system_text(first.into_iter()));
-        (text, rest)
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {

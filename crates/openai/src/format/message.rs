@@ -6,6 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
     message::{AssistantMessage, MessageBody},
+    model::{later_system_text, split_system_messages},
     schema::JsonText,
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
@@ -61,6 +62,7 @@ pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
+    #[cfg(feature = "client")]
     is_reply: bool,
     message: Box<RawValue>,
     /// A user message with the media of the tool result. `None` if the message is not a tool
@@ -71,17 +73,6 @@ struct CachedMessage {
 /// The encoded form of a message that is the only system message of a conversation, cached in the
 /// message. It does not depend on the options.
 struct CachedSystem(Arc<CachedMessage>);
-
-/// Joins the texts of `messages`, system messages in order, with empty lines.
-pub(super) fn joined_system_text<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> String {
-    let texts = messages.map(|message| message.text()).filter(|text| !text.is_empty());
-    texts.collect::<Vec<_>>().join("\n\n")
-}
-
-/// Returns the text of a user message that stands for a system message in a conversation.
-pub(super) fn later_system_text(text: &str) -> String {
-    format!("System: {text}")
-}
 
 impl EncodedMessages {
     pub(crate) fn new<'a>(
@@ -156,6 +147,7 @@ impl CachedMessage {
         Self {
             encoding: Arc::clone(encoding),
             is_result,
+            #[cfg(feature = "client")]
             is_reply: matches!(message.body(), MessageBody::Assistant(_)),
             message: to_raw_json(&WireMessage::new(message, encoding)),
             media,
@@ -168,6 +160,7 @@ impl CachedMessage {
         let encode = |content: Cow<'_, str>| Self {
             encoding: Arc::clone(encoding),
             is_result: false,
+            #[cfg(feature = "client")]
             is_reply: false,
             message: to_raw_json(&WireMessage::System { content: WireContent::Text(content) }),
             media: None,
@@ -178,7 +171,9 @@ impl CachedMessage {
             [only] => {
                 Some(Arc::clone(&only.memoize(|only| CachedSystem(Arc::new(encode(only.text().into())))).0))
             }
-            _ => Some(Arc::new(encode(joined_system_text(messages.iter().copied()).into()))),
+            _ => Some(Arc::new(encode(
+                split_system_messages(messages.iter().copied()).0.unwrap_or_default().into(),
+            ))),
         }
     }
 

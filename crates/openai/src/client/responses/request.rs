@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_core::{
     ToolName,
-    model::{ChatRequest, ResponseFormat, ToolChoice},
+    model::{ChatRequest, ResponseFormat, ToolChoice, split_system_messages},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -124,7 +124,7 @@ impl<'a> Body<'a> {
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
         let (instructions, messages) = if client.encoding.has_one_system_message {
-            Input::split_system(request.instructions.as_ref(), request.messages.iter())
+            split_system_messages(request.all_messages())
         } else {
             (request.instructions.as_ref().map(|message| message.text()), request.messages.iter().collect())
         };
