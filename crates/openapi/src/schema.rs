@@ -149,6 +149,8 @@ impl<'d> SchemaTranslator<'d> {
             let declared = find_property(document, target, discriminator.property, 0);
             match declared.and_then(|declared| self.tag(&discriminator, &pointer, target, declared)) {
                 Some(tag) => alternatives.push(Component { pointer, target, form: Form::Tagged(tag) }),
+                // The values of the property exclude the parent itself: it is abstract.
+                None if own == Some(&*pointer) => {}
                 // Without a value for each subtype, none can be selected.
                 None => return self.schema(target, 0),
             }

@@ -362,6 +362,13 @@ fn discriminator_selects_its_alternative() {
         (parent(&mapped), child("lives"), child("tricks"), &by_mapping),
         (parent(&by_name), child("lives"), child("tricks"), &by_schema_name),
         (parent(&json!("kind")), child("lives"), child("tricks"), &by_schema_name),
+        // An abstract supertype: its property excludes its own name.
+        (
+            json!({"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string", "enum": ["Cat", "Dog"]}}, "discriminator": by_name}),
+            child("lives"),
+            child("tricks"),
+            &by_schema_name,
+        ),
         // The supertype has its subtypes as alternatives.
         (
             json!({"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}, "oneOf": one_of, "discriminator": mapped}),
