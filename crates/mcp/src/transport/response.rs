@@ -55,7 +55,9 @@ impl ResponseKind {
     pub(crate) fn parse(self, result: &RawValue) -> serde_json::Result<ServerResult> {
         match self {
             Self::Raw => match first_rounded_number(result.get()) {
-                Some(number) => Err(serde_json::Error::custom(inexact_reason(number))),
+                Some(number) => {
+                    Err(serde_json::Error::custom(format!("{}; the request did run", inexact_reason(number))))
+                }
                 None => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
             },
             Self::List => parse_list(result).map(|value| CustomResult::new(value).into()),

@@ -398,6 +398,7 @@ async fn inexact_number_is_refused() {
                 Ok(output) => assert!(is_exact, "{number}: {output:?}"),
                 Err(failure) => {
                     assert!(!is_exact && failure.message.contains(number), "{number}: {}", failure.message);
+                    assert!(failure.message.contains("the request did run"), "{}", failure.message);
                 }
             }
         }
