@@ -74,9 +74,11 @@ impl Redactor {
         matches!(announced, Announced::Option(name) if self.must_redact(name, value))
     }
 
-    /// Returns `true` if `word` is the name of a secret header before its value: `Authorization:`.
+    /// Returns `true` if `word` ends with the name of a secret header before its value:
+    /// `Authorization:`, `-H'Authorization:` or `\"Authorization:`.
     fn is_header_name(&self, word: &str) -> bool {
-        word.strip_suffix(':').is_some_and(|name| {
+        word.strip_suffix(':').is_some_and(|word| {
+            let name = word.rsplit(['\'', '"']).next().unwrap_or_default();
             !name.is_empty() && name.chars().all(is_name_char) && self.must_redact(name, &Value::from(""))
         })
     }

@@ -272,6 +272,8 @@ async fn secrets_in_commands_keys_and_urls_are_redacted() {
         ("curl --header=\"Cookie: a=s3cret\" h", "curl --header=\"Cookie: [redacted]\" h"),
         ("curl -H Authorization:s3cret h", "curl -H Authorization:[redacted] h"),
         ("send Authorization: Bearer s3cret now", "send Authorization: [redacted]"),
+        ("curl -H'Authorization: Bearer s3cret' h", "curl -H'Authorization: [redacted]"),
+        ("bash -c \"curl -H \\\"Cookie: a=s3cret\\\" h\"", "bash -c \"curl -H \\\"Cookie: [redacted]"),
         ("curl -u ann:s3cret --user bob:s3cret h", "curl -u ann:[redacted] --user bob:[redacted] h"),
         ("curl --user='ann:s3cret' h", "curl --user='ann:[redacted]' h"),
         ("db --password s3cret --host h", "db --password [redacted] --host h"),
