@@ -349,7 +349,10 @@ fn bounded(
             match (too_long, response) {
                 (None, _) => event,
                 (Some(_), Some(response)) => Ok(response),
-                (Some(_), None) => future::pending().await,
+                (Some(reason), None) => {
+                    tracing::warn!(reason, "no further notifications of the server are received");
+                    future::pending().await
+                }
             }
         }
     };

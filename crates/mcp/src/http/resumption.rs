@@ -38,9 +38,34 @@ impl ResumableStreams {
         streams.push_back((id, owner));
     }
 
-    /// Returns the request whose stream had the latest event `id`.
+    /// Returns the request whose stream had the latest event `id`. Returns `None` if there are several:
+    /// ids are unique in a session (specification 2025-11-25, transports, "Resumability and
+    /// Redelivery"), but some servers number the events of each stream. The headers of one call must
+    /// not open the stream of another.
     pub(super) fn owner(&self, id: &str) -> Option<StreamOwner> {
         let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.iter().rev().find(|(known, _)| known == id).map(|(_, owner)| owner.clone())
+        let mut owners = streams.iter().filter(|(known, _)| known == id).map(|(_, owner)| owner);
+        owners.next().filter(|_| owners.next().is_none()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, PingRequest, RequestId};
+
+    use super::{AwaitedResponse, ResumableStreams, StreamOwner};
+
+    #[test]
+    fn event_id_of_two_streams_has_no_owner() {
+        let owner = |id: i64| {
+            let ping = PingRequest::default();
+            let message: ClientJsonRpcMessage = JsonRpcMessage::request(ping.into(), RequestId::Number(id));
+            StreamOwner { awaited: AwaitedResponse::to(&message).unwrap(), headers: None }
+        };
+        let streams = ResumableStreams::default();
+        streams.record("1".to_owned(), None, owner(1));
+        assert!(streams.owner("1").is_some());
+        streams.record("1".to_owned(), None, owner(2));
+        assert!(streams.owner("1").is_none());
     }
 }
