@@ -48,8 +48,9 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns `text` without [hidden characters](without_hidden_chars). Text from models, tools and servers may
-/// contain escape sequences for the terminal, or change the order in which it shows the text.
+/// Returns `text` without [hidden characters](without_hidden_chars). Text from models, tools and
+/// servers may contain escape sequences for the terminal, or change the order in which it shows the
+/// text.
 pub(crate) fn remove_control_chars(text: &str) -> String {
     without_hidden_chars(text).into_owned()
 }

@@ -107,8 +107,8 @@ impl ModelStore {
         stamp::is_complete(&path).then_some(path)
     }
 
-    /// Returns the files that were downloaded by their location on the hub, in order of their names,
-    /// also those that could not be verified. Files of the catalogue are not included.
+    /// Returns the files that were downloaded by their location on the hub, in order of their
+    /// names, also those that could not be verified. Files of the catalogue are not included.
     pub fn hub_files(&self) -> Vec<HubFile> {
         let mut folders = vec![self.folder.join("hub")];
         let mut files = Vec::new();

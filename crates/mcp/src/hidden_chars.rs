@@ -61,9 +61,9 @@ pub(crate) fn remove_from_value(value: &mut Value) {
     }
 }
 
-/// Removes hidden characters from all texts and names in `schema`, also from values such as those of
-/// `enum`: models read the whole schema. In a pattern, which may need control characters, they are
-/// escaped.
+/// Removes hidden characters from all texts and names in `schema`, also from values such as those
+/// of `enum`: models read the whole schema. In a pattern, which may need control characters, they
+/// are escaped.
 pub(crate) fn remove_from_schema(schema: &mut Value) {
     match schema {
         Value::String(text) => remove(text),

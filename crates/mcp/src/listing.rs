@@ -212,7 +212,8 @@ impl Pages {
         Ok(page)
     }
 
-    /// Ends the list with `fault`. The server may have sent a page again, so each name is kept once.
+    /// Ends the list with `fault`. The server may have sent a page again, so each name is kept
+    /// once.
     fn ended_by(mut self, fault: String) -> Self {
         let mut names = HashSet::new();
         let mut is_first = |tool: &Value| match tool.get("name").and_then(Value::as_str) {

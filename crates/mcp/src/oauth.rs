@@ -285,8 +285,8 @@ async fn probe(server: &HttpServer) -> Result<Probe, LoginError> {
     Ok(Probe::Challenge(BearerChallenge::of(response.headers()).unwrap_or_default()))
 }
 
-/// Creates the authorization manager for `server`. Until it gets a credential store, it keeps tokens
-/// in memory.
+/// Creates the authorization manager for `server`. Until it gets a credential store, it keeps
+/// tokens in memory.
 ///
 /// # Errors
 ///

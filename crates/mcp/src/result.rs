@@ -72,8 +72,8 @@ fn failed_error(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Joins the text, the structured content and the warnings of `output` into the error message that a
-/// model reads. Returns a fixed message if all three are empty.
+/// Joins the text, the structured content and the warnings of `output` into the error message that
+/// a model reads. Returns a fixed message if all three are empty.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())

@@ -23,9 +23,9 @@ const ANNOTATIONS: [&str; 3] = ["title", "description", "$comment"];
 const INVERTING: [&str; 3] = ["not", "if", "oneOf"];
 
 /// Compiles `schema` with `compile`. A keyword with the value `null` is an absent keyword, and a
-/// pattern that cannot be compiled is left out. Without `$schema`, a list in `items` is the tuple of
-/// draft 7, as many generators write it. Returns the schema, and a description of what it
-/// does not check.
+/// pattern that cannot be compiled is left out. Without `$schema`, a list in `items` is the tuple
+/// of draft 7, as many generators write it. Returns the schema, and a description of what it does
+/// not check.
 ///
 /// # Errors
 ///

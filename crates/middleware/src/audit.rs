@@ -31,11 +31,11 @@ use haft_core::{
 ///
 /// Secrets are also redacted in nested objects, in arrays, in JSON inside a string, and in strings
 /// that are headers, settings, command lines or URLs, such as `DB_PASSWORD=…`, `--password …`,
-/// `-H 'Authorization: …'`, `curl -u ann:…` and the signature of a presigned URL, and in private keys
-/// in PEM format. If the arguments are not a JSON
-/// object, or were rejected and exceed [`ARGUMENT_BYTES`](haft_core::limits::ARGUMENT_BYTES), only
-/// their length is recorded. For a call to an unknown tool, only the names of the arguments are
-/// recorded. Results and error messages are never recorded, since they may repeat arguments.
+/// `-H 'Authorization: …'`, `curl -u ann:…` and the signature of a presigned URL, and in private
+/// keys in PEM format. If the arguments are not a JSON object, or were rejected and exceed
+/// [`ARGUMENT_BYTES`](haft_core::limits::ARGUMENT_BYTES), only their length is recorded. For a call
+/// to an unknown tool, only the names of the arguments are recorded. Results and error messages are
+/// never recorded, since they may repeat arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditEntry {

@@ -49,8 +49,8 @@ const SECRET_WORDS: &[&str] = &[
 ];
 
 /// Suffixes that mark the parameter of a URL as a secret, besides those of other names. A presigned
-/// URL has `X-Amz-Signature`, `X-Goog-Signature`, `Signature` or `sig`, and Google reads API keys from
-/// `key`.
+/// URL has `X-Amz-Signature`, `X-Goog-Signature`, `Signature` or `sig`, and Google reads API keys
+/// from `key`.
 const URL_SECRET_SUFFIXES: &[&str] = &["signature", "hmac"];
 const URL_SECRETS: &[&str] = &["sig", "sign", "key"];
 

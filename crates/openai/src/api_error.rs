@@ -23,8 +23,8 @@ pub(crate) fn error_in_place_of_reply(body: &Value) -> Option<ModelError> {
     Some(error.into_model_error(None, None))
 }
 
-/// Returns `true` if `body` has a message and an error code, or if a field of it, at any depth, is an
-/// error object. Gateways send `{"error_code": …, "message": …}`, `{"data": {"error": …}}` or
+/// Returns `true` if `body` has a message and an error code, or if a field of it, at any depth, is
+/// an error object. Gateways send `{"error_code": …, "message": …}`, `{"data": {"error": …}}` or
 /// `{"errors": […]}` in a stream.
 pub(crate) fn contains_error(body: &Value) -> bool {
     let is_error = |value: Value| {

@@ -146,8 +146,8 @@ impl Document {
         hierarchy::name_of(pointer)
     }
 
-    /// Returns the pointer of the schema that `text` in the mapping of a discriminator stands for: a
-    /// reference, or the name of a schema (OpenAPI 3.1.1, section 4.8.25).
+    /// Returns the pointer of the schema that `text` in the mapping of a discriminator stands for:
+    /// a reference, or the name of a schema (OpenAPI 3.1.1, section 4.8.25).
     pub(crate) fn mapped_pointer(&self, text: &str) -> Option<String> {
         match self.target(text) {
             Ok((pointer, _)) => Some(pointer),

@@ -142,8 +142,8 @@ async fn read(mut response: Response, method: &Method, max_bytes: usize) -> Resu
 
 impl HttpResponse {
     /// Returns the content codings of the body, such as `gzip`. `None` for a body that is not
-    /// encoded, or empty. With the feature `gzip` of reqwest, the client decodes the body and removes
-    /// the header.
+    /// encoded, or empty. With the feature `gzip` of reqwest, the client decodes the body and
+    /// removes the header.
     pub(crate) fn content_coding(&self) -> Option<String> {
         let codings = self.headers.get_all(CONTENT_ENCODING).iter().filter_map(|it| it.to_str().ok());
         let codings = codings.flat_map(|it| it.split(',')).map(|it| it.trim().to_ascii_lowercase());

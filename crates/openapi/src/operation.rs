@@ -27,11 +27,12 @@ pub(crate) use template::{PathTemplate, Segment};
 /// The fields of a path item that are operations (OpenAPI 3.2, section 4.9.1).
 const METHODS: [&str; 9] = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
 
-/// The methods that no tool has. A server sends a request with `TRACE` back with its credentials (RFC
-/// 9110, section 9.3.8), and so does IIS with `TRACK`. `CONNECT` has no path.
+/// The methods that no tool has. A server sends a request with `TRACE` back with its credentials
+/// (RFC 9110, section 9.3.8), and so does IIS with `TRACK`. `CONNECT` has no path.
 const UNSUPPORTED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
 
-/// The number of security schemes that a name is compared with in one step of the document's budget.
+/// The number of security schemes that a name is compared with in one step of the document's
+/// budget.
 const SCHEMES_PER_STEP: usize = 16;
 
 /// An operation, before its parts are parsed.
@@ -125,9 +126,9 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Parses the operation `entry`. `schemes` are those of the document, and `server` is the base URL of its requests. The parameters with
-    /// the names `fixed_headers` are not arguments. Without `has_output_schemas`, responses are not
-    /// checked.
+    /// Parses the operation `entry`. `schemes` are those of the document, and `server` is the base
+    /// URL of its requests. The parameters with the names `fixed_headers` are not arguments.
+    /// Without `has_output_schemas`, responses are not checked.
     ///
     /// # Errors
     ///

@@ -51,8 +51,8 @@ pub struct OpenApiOptions {
     pub max_response_bytes: usize,
     /// The maximum length of the document, in bytes. Default: 32 MiB.
     pub max_document_bytes: usize,
-    /// `true` if tools have output schemas, and bodies are checked against the documented schemas of
-    /// their status. A body that does not match is an error then: disable it for a server that
+    /// `true` if tools have output schemas, and bodies are checked against the documented schemas
+    /// of their status. A body that does not match is an error then: disable it for a server that
     /// deviates from its document. Default: `true`.
     pub has_output_schemas: bool,
     pub(crate) credentials: Credentials,

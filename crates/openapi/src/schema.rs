@@ -377,8 +377,8 @@ impl<'d> SchemaTranslator<'d> {
         nested.into_iter().any(|it| self.is_flagged(it, flag, depth + 1))
     }
 
-    /// Translates the `members` of an `allOf`. In a subtype, a supertype stands for its own keywords
-    /// and not for its subtypes.
+    /// Translates the `members` of an `allOf`. In a subtype, a supertype stands for its own
+    /// keywords and not for its subtypes.
     fn members(&mut self, members: &[Value], depth: usize) -> Result<Value, String> {
         let mut translated = Vec::new();
         for member in members {
@@ -470,7 +470,8 @@ impl<'d> SchemaTranslator<'d> {
         tagged
     }
 
-    /// Returns the tag of the schema `target` at `pointer`. `declared` is the schema of the property.
+    /// Returns the tag of the schema `target` at `pointer`. `declared` is the schema of the
+    /// property.
     fn tag(
         &self,
         discriminator: &Discriminator<'_>,
@@ -537,8 +538,8 @@ fn has_alternatives(keywords: &Map<String, Value>) -> bool {
     ["anyOf", "oneOf"].iter().any(|key| keywords.get(*key).is_some_and(Value::is_array))
 }
 
-/// Returns the reference of `schema`, also of an `allOf` around one reference. OpenAPI 3.0 documents
-/// have it for the keywords beside a reference.
+/// Returns the reference of `schema`, also of an `allOf` around one reference. OpenAPI 3.0
+/// documents have it for the keywords beside a reference.
 fn only_reference(schema: &Value) -> Option<&str> {
     let is_note = |key: &str| matches!(key, "allOf" | "title" | "description");
     let only = match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {

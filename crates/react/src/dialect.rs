@@ -264,9 +264,9 @@ impl ReplyDelta {
     }
 }
 
-/// Removes the call to [`FINISH`] from `reply` if it is the only call, and returns its arguments. The
-/// reply then announces no call. Returns `None` if there is no such call, or if the reply has other calls: the run then decides
-/// with its [`EndStrategy`](crate::run::EndStrategy).
+/// Removes the call to [`FINISH`] from `reply` if it is the only call, and returns its arguments.
+/// The reply then announces no call. Returns `None` if there is no such call, or if the reply has
+/// other calls: the run then decides with its [`EndStrategy`](crate::run::EndStrategy).
 fn take_finish(reply: &mut Reply) -> Option<JsonText> {
     let calls = &mut reply.message.tool_calls;
     let is_alone = matches!(calls.as_slice(), [call] if call.name == FINISH);

@@ -91,8 +91,8 @@ pub fn parse_leading_json(text: &str) -> Option<(Value, usize)> {
     Some((value, end))
 }
 
-/// Returns the first number in the JSON text `text` that [`serde_json`] would round. Returns `None` if
-/// there is none. `text` may be invalid.
+/// Returns the first number in the JSON text `text` that [`serde_json`] would round. Returns `None`
+/// if there is none. `text` may be invalid.
 ///
 /// # Examples
 ///

@@ -44,7 +44,8 @@ pub enum JsonTextError {
     /// The text is not valid JSON. The field is the message of the parser.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// The text contains numbers that cannot be held exactly. See [`parse_json`](crate::parse_json).
+    /// The text contains numbers that cannot be held exactly. See
+    /// [`parse_json`](crate::parse_json).
     #[error("{0}")]
     InexactNumbers(Violations),
 }
@@ -106,8 +107,8 @@ impl From<&String> for JsonText {
     }
 }
 
-/// Uses the [compact JSON](crate::json_text) of the value as the text. The text is not parsed again, so
-/// [`JsonText::value`] succeeds even for a value nested deeper than 127 levels.
+/// Uses the [compact JSON](crate::json_text) of the value as the text. The text is not parsed
+/// again, so [`JsonText::value`] succeeds even for a value nested deeper than 127 levels.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: json_text(&value), value: OnceLock::from(exact(value)) }))

@@ -28,11 +28,12 @@ pub(super) use self::flatten::is_assertion;
 pub enum SchemaTarget {
     /// The parameters of a function in OpenAI's API, without `strict: true`.
     ///
-    /// The root must have the type `object`, and must not contain `anyOf`, `oneOf`, `allOf`, `enum`,
-    /// `const` or `not`. Below the root, each array has `items`, also beside `prefixItems`, and no
-    /// property, alternative or `items` is a boolean. OpenAI does not document these rules. The
-    /// sources are error responses of [OpenAI](https://github.com/langchain-ai/langchainjs/issues/9804)
-    /// ("array schema missing items") and of servers in Go, such as Ollama ("cannot unmarshal bool").
+    /// The root must have the type `object`, and must not contain `anyOf`, `oneOf`, `allOf`,
+    /// `enum`, `const` or `not`. Below the root, each array has `items`, also beside `prefixItems`,
+    /// and no property, alternative or `items` is a boolean. OpenAI does not document these rules.
+    /// The sources are error responses of
+    /// [OpenAI](https://github.com/langchain-ai/langchainjs/issues/9804) ("array schema missing
+    /// items") and of servers in Go, such as Ollama ("cannot unmarshal bool").
     OpenAi,
     /// The subset of JSON Schema that Moonshot accepts for its Kimi models, directly or through a
     /// gateway.
@@ -40,8 +41,8 @@ pub enum SchemaTarget {
     /// The rules are those of [`OpenAi`](SchemaTarget::OpenAi). In addition, the types are in the
     /// alternatives of `anyOf`, and not beside it; each alternative has a type; `oneOf` becomes
     /// `anyOf`, and so does a list of types; no keyword is beside a `$ref`; a tuple is an array of
-    /// alternatives. The source is an error response: "type should be defined in anyOf items instead
-    /// of the parent schema".
+    /// alternatives. The source is an error response: "type should be defined in anyOf items
+    /// instead of the parent schema".
     Moonshot,
     /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
     /// valid for the derived schema.

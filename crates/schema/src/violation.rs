@@ -73,8 +73,8 @@ impl Violation {
         }
     }
 
-    /// Creates the violation for the number `literal` at the JSON pointer `pointer`, which cannot be
-    /// held because of `fault`.
+    /// Creates the violation for the number `literal` at the JSON pointer `pointer`, which cannot
+    /// be held because of `fault`.
     pub(super) fn inexact_number(pointer: &str, fault: NumberFault, literal: &str) -> Self {
         let (problem, expected) = match fault {
             NumberFault::IntegerRange => (

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 /// such as bidirectional controls, zero-width spaces, fillers and tags.
 ///
 /// Text from outside can hide instructions to a model in such characters, or change how a terminal
-/// shows the text around them. Joiners and variation selectors are kept where scripts and emoji need
-/// them: at most a selector and a joiner between two visible characters, and no selector after a
-/// Latin letter or a space.
+/// shows the text around them. Joiners and variation selectors are kept where scripts and emoji
+/// need them: at most a selector and a joiner between two visible characters, and no selector after
+/// a Latin letter or a space.
 ///
 /// # Examples
 ///
@@ -98,7 +98,8 @@ fn is_selector(character: char) -> bool {
     matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180d}' | '\u{180f}')
 }
 
-/// Returns `true` if a variation selector may follow `character`. A digit is part of a keycap emoji.
+/// Returns `true` if a variation selector may follow `character`. A digit is part of a keycap
+/// emoji.
 fn can_have_selector(character: char) -> bool {
     !is_joiner(character)
         && !is_selector(character)

@@ -53,8 +53,8 @@ fn model(api: Api, server: &ModelServer) -> Arc<dyn ChatModel> {
     }
 }
 
-/// Runs an agent on `server` and describes the outcome: the answer or the error, the number of model
-/// requests, and the results that the server received.
+/// Runs an agent on `server` and describes the outcome: the answer or the error, the number of
+/// model requests, and the results that the server received.
 async fn outcome(server: &ModelServer, (api, is_streamed): (Api, bool)) -> String {
     let model = model(api, server);
     let settings = ChatSettings { temperature: Some(0.0), ..ChatSettings::default() };
@@ -166,8 +166,8 @@ async fn unreadable_reply_is_asked_for_again() {
     "#]].assert_eq(&table);
 }
 
-/// One cause is one error with its reason, at each place and behind each gateway. Only transient errors
-/// are repeated.
+/// One cause is one error with its reason, at each place and behind each gateway. Only transient
+/// errors are repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_recognized_at_each_place() {
     let mut table = String::new();

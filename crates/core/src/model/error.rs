@@ -247,14 +247,16 @@ impl ModelError {
     /// - the reply is truncated, empty, malformed, or was rejected by the server
     ///
     /// Returns `false` if the server or its content filter rejected the request, or if the
-    /// conversation is too long. An agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the
-    /// failure of the last model decides. Without any failure, the result is `false`.
+    /// conversation is too long. An agent shortens a long conversation instead. For
+    /// [`AllFailed`](Self::AllFailed), the failure of the last model decides. Without any failure,
+    /// the result is `false`.
     pub fn allows_fallback(&self) -> bool {
         match self {
             // Another server or model may accept a request that was rejected with one of these
-            // statuses: redirects (3xx), unknown models or endpoints (404, 410), unsupported methods (405), and permanent server errors (501, 505). Conflicts
-            // (409) and other server errors (5xx) are rejections only if the server declares them
-            // as permanent with `x-should-retry: false`.
+            // statuses: redirects (3xx), unknown models or endpoints (404, 410), unsupported
+            // methods (405), and permanent server errors (501, 505). Conflicts (409) and other
+            // server errors (5xx) are rejections only if the server declares them as permanent with
+            // `x-should-retry: false`.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
             Self::ContextTooLong(_) | Self::ContentFiltered(_) => false,
             Self::AllFailed { failures } => {

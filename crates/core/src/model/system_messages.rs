@@ -1,13 +1,13 @@
-//! Conversations for servers that accept one system message, the first, as the chat templates of Qwen
-//! and other open models do.
+//! Conversations for servers that accept one system message, the first, as the chat templates of
+//! Qwen and other open models do.
 
 use std::sync::Arc;
 
 use crate::message::{Message, MessageBody};
 
 /// Splits `messages` for a server that accepts one system message. Returns the texts of the system
-/// messages at the start, joined with empty lines, and the other messages. `None` if there are none, or
-/// if their texts are empty.
+/// messages at the start, joined with empty lines, and the other messages. `None` if there are
+/// none, or if their texts are empty.
 ///
 /// A later system message is sent as a user message with the text of [`later_system_text`].
 ///

@@ -54,8 +54,8 @@ impl Origin {
     }
 }
 
-/// A message about a tool that is missing from a snapshot or is not checked, or about a source whose
-/// list is missing or incomplete.
+/// A message about a tool that is missing from a snapshot or is not checked, or about a source
+/// whose list is missing or incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {

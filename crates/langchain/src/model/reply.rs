@@ -103,8 +103,8 @@ pub(super) fn closing_events(response: ChatResponse, is_text_sent: bool) -> impl
     response.into_events().filter(is_open)
 }
 
-/// Creates the reply of a stream from its parts. `lacks_arguments` is `true` if the last call has no
-/// arguments. Fails if the reply is empty, or if it ends inside a call.
+/// Creates the reply of a stream from its parts. `lacks_arguments` is `true` if the last call has
+/// no arguments. Fails if the reply is empty, or if it ends inside a call.
 pub(super) fn from_parts(
     message: AssistantMessage,
     finish_reason: FinishReason,

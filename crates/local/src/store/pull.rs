@@ -32,8 +32,8 @@ use super::{HubFile, KnownModel, ModelStore, own_file, stamp};
 ///
 /// A file of the catalogue is used only if its size and SHA-256 match the catalogue. Any other file
 /// must have the size and the SHA-256 that the hub sends in the headers `X-Linked-Size` and
-/// `X-Linked-Etag`, if it sends them. A file with another size or SHA-256 is removed. A file without
-/// a SHA-256 is used, but not recorded as verified.
+/// `X-Linked-Etag`, if it sends them. A file with another size or SHA-256 is removed. A file
+/// without a SHA-256 is used, but not recorded as verified.
 ///
 /// # Access token
 ///

@@ -1,5 +1,5 @@
-//! Stamps of model files. A stamp is a small file beside the model file. A verified model file with a
-//! valid stamp is not hashed again.
+//! Stamps of model files. A stamp is a small file beside the model file. A verified model file with
+//! a valid stamp is not hashed again.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -12,8 +12,8 @@ use super::own_file;
 const UNVERIFIED: &str = "unverified";
 
 /// The SHA-256, size and modification time of a verified file. If the size or the modification time
-/// of the file differs, the file must be verified again. The stamp of a complete file that could not
-/// be verified has no SHA-256.
+/// of the file differs, the file must be verified again. The stamp of a complete file that could
+/// not be verified has no SHA-256.
 pub(super) struct VerificationStamp(String);
 
 impl VerificationStamp {

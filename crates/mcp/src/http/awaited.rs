@@ -11,8 +11,8 @@ use crate::transport::{Envelope, ResponseKind, parse_error};
 
 /// The response that a POST with a request awaits.
 ///
-/// Over HTTP, the response to a POST belongs to its request. Servers that cannot read a request, and
-/// programs between the client and the server, send errors with another id: null, none (MCP
+/// Over HTTP, the response to a POST belongs to its request. Servers that cannot read a request,
+/// and programs between the client and the server, send errors with another id: null, none (MCP
 /// 2026-07-28, "Error Responses"), or the text `server-error`.
 #[derive(Clone)]
 pub(super) struct AwaitedResponse {

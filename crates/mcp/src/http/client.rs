@@ -291,8 +291,9 @@ impl HttpClient {
         Ok(StreamableHttpPostResponse::Json(awaited.error(error), None))
     }
 
-    /// Returns the error for `message`, whose POST has failed with `error`. It is marked if a session
-    /// cannot be opened again: the error must not look like a response to the repeated request.
+    /// Returns the error for `message`, whose POST has failed with `error`. It is marked if a
+    /// session cannot be opened again: the error must not look like a response to the repeated
+    /// request.
     fn failed_post(&self, message: &ClientJsonRpcMessage, error: HttpError) -> HttpError {
         let is_login = matches!(error, HttpError::AuthRequired(_) | HttpError::InsufficientScope(_));
         if is_login || !is_initialize(message) || !self.forgotten.was_open() {

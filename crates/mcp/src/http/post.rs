@@ -139,8 +139,8 @@ async fn read_rejection(
     let excerpt = truncate(text, limits.max_error_response_size);
     let error = AwaitedResponse::parse_error(text);
     let reason = format!("HTTP {status}: {excerpt}");
-    // A call about another kind of session can fail with status 400, its own id and another code than
-    // those of the servers that forget sessions.
+    // A call about another kind of session can fail with status 400, its own id and another code
+    // than those of the servers that forget sessions.
     let is_answer = awaited.is_some_and(|awaited| awaited.is_answered_by(text))
         && error.as_ref().is_some_and(|error| !matches!(error.code.0, -32000 | -32001 | -32600));
     if session.is_forgotten(status, excerpt) && !(is_answer && status == StatusCode::BAD_REQUEST) {

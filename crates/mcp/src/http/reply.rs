@@ -38,8 +38,8 @@ pub(super) struct Reply(reqwest::Response);
 /// # Errors
 ///
 /// Fails if the request fails, if a header of it is reserved for the protocol, or with
-/// [`StreamableHttpError::AuthRequired`] or [`StreamableHttpError::InsufficientScope`] if the server
-/// rejects the credentials with a challenge.
+/// [`StreamableHttpError::AuthRequired`] or [`StreamableHttpError::InsufficientScope`] if the
+/// server rejects the credentials with a challenge.
 pub(super) async fn send(request: reqwest::RequestBuilder, heads: RequestHeads) -> Result<Reply, HttpError> {
     let mut request = request.header(ACCEPT, [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", "));
     if let Some(token) = heads.token {
@@ -102,8 +102,8 @@ impl Reply {
         self.has_type(JSON_MIME_TYPE)
     }
 
-    /// Returns `true` if the type does not exclude JSON. Some servers send JSON without a type, or as
-    /// plain text.
+    /// Returns `true` if the type does not exclude JSON. Some servers send JSON without a type, or
+    /// as plain text.
     pub(super) fn may_be_json(&self) -> bool {
         let vague = ["text/plain", "text/json", "application/octet-stream"];
         self.content_type().is_none() || vague.iter().any(|media_type| self.has_type(media_type))

@@ -26,7 +26,8 @@ pub(super) struct StreamOwner {
 }
 
 impl ResumableStreams {
-    /// Records the event `id` of the stream of `owner`. `previous` is the id of the event before it.
+    /// Records the event `id` of the stream of `owner`. `previous` is the id of the event before
+    /// it.
     pub(super) fn record(&self, id: String, previous: Option<&str>, owner: StreamOwner) {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(previous) = previous {
@@ -38,10 +39,10 @@ impl ResumableStreams {
         streams.push_back((id, owner));
     }
 
-    /// Returns the request whose stream had the latest event `id`. Returns `None` if there are several:
-    /// ids are unique in a session (specification 2025-11-25, transports, "Resumability and
-    /// Redelivery"), but some servers number the events of each stream. The headers of one call must
-    /// not open the stream of another.
+    /// Returns the request whose stream had the latest event `id`. Returns `None` if there are
+    /// several: ids are unique in a session (specification 2025-11-25, transports, "Resumability
+    /// and Redelivery"), but some servers number the events of each stream. The headers of one call
+    /// must not open the stream of another.
     pub(super) fn owner(&self, id: &str) -> Option<StreamOwner> {
         let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut owners = streams.iter().filter(|(known, _)| known == id).map(|(_, owner)| owner);

@@ -17,8 +17,8 @@ use crate::{CredentialFile, HttpServer, LoginError};
 ///
 /// # Security
 ///
-/// The MCP server names its authorization server, and the secret is sent to the token endpoint in the
-/// metadata of the latter. A compromised MCP server can name a server of an attacker: set
+/// The MCP server names its authorization server, and the secret is sent to the token endpoint in
+/// the metadata of the latter. A compromised MCP server can name a server of an attacker: set
 /// [`with_issuer`](Self::with_issuer). A private key is never sent.
 ///
 /// # Examples

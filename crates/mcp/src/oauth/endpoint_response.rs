@@ -103,8 +103,8 @@ pub(super) fn registration_response(
     Ok(members)
 }
 
-/// Returns the members of `body`, a response of the endpoint `kind`. An error in it counts unless it
-/// has the member `result`.
+/// Returns the members of `body`, a response of the endpoint `kind`. An error in it counts unless
+/// it has the member `result`.
 fn members(
     status: StatusCode,
     body: &[u8],

@@ -91,8 +91,8 @@ impl Operation {
             && (error.code == ErrorCode::INVALID_PARAMS || error.code.0 == RESOURCE_NOT_FOUND)
     }
 
-    /// Removes the cursor of `result`, a page of the list for `arguments`, if there is no page after
-    /// it. The reason is kept for [`convert`](Self::convert).
+    /// Removes the cursor of `result`, a page of the list for `arguments`, if there is no page
+    /// after it. The reason is kept for [`convert`](Self::convert).
     pub(super) fn end_list(self, result: &mut Value, arguments: &Value, has_empty_cursors: bool) {
         if !matches!(self, Self::ListResources | Self::ListPrompts) {
             return;

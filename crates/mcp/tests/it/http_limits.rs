@@ -229,8 +229,8 @@ async fn connections_are_limited() {
     assert_eq!(status(&served.unwrap()), "200");
 }
 
-/// One address cannot use all connections. The others are served, and the end of a connection permits
-/// another one.
+/// One address cannot use all connections. The others are served, and the end of a connection
+/// permits another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_of_an_address_are_limited() {
     let limited = config(|config| (config.max_connections, config.max_connections_per_address) = (4, 2));

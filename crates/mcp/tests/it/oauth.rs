@@ -452,8 +452,8 @@ fn invalid_credential_file_is_reported() {
     }
 }
 
-/// A document at another URL than the well-known ones can name any issuer. Its endpoints get neither
-/// a code nor a secret nor an assertion: those of the issuer do.
+/// A document at another URL than the well-known ones can name any issuer. Its endpoints get
+/// neither a code nor a secret nor an assertion: those of the issuer do.
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_are_those_of_the_issuer() {
     let issuer = AuthorizationServer::start().await;
@@ -546,8 +546,8 @@ async fn stored_refresh_token_goes_to_its_issuer() {
     }
 }
 
-/// A login at another authorization server keeps no secret of the earlier one, and its refresh token
-/// is not sent to the earlier one.
+/// A login at another authorization server keeps no secret of the earlier one, and its refresh
+/// token is not sent to the earlier one.
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_of_two_issuers_are_kept_apart() {
     let server = ProtectedServer::start(Faults::default()).await;

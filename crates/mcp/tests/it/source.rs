@@ -108,8 +108,8 @@ async fn invalid_tools_are_quarantined() {
     .assert_eq(&prefixes.join("\n"));
 }
 
-/// All pages of the tool list are fetched. A repeated cursor and the limit of 100 pages end the list,
-/// and its tools are offered.
+/// All pages of the tool list are fetched. A repeated cursor and the limit of 100 pages end the
+/// list, and its tools are offered.
 #[tokio::test(flavor = "multi_thread")]
 async fn pagination_ends() {
     // An empty cursor is the end of the list before revision 2026-07-28.

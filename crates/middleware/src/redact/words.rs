@@ -19,8 +19,8 @@ pub(super) enum Announced {
 }
 
 impl Redactor {
-    /// Redacts the secrets in the words of `line`: values of options such as `--password`, settings,
-    /// headers, and parameters of URLs.
+    /// Redacts the secrets in the words of `line`: values of options such as `--password`,
+    /// settings, headers, and parameters of URLs.
     pub(super) fn redact_words(&self, line: &str) -> String {
         let mut redacted = String::with_capacity(line.len());
         let mut announced = Announced::Nothing;
@@ -83,7 +83,8 @@ impl Redactor {
         })
     }
 
-    /// Redacts the secret in `word`, the content of `quote`: a setting, a header in quotes, or URLs.
+    /// Redacts the secret in `word`, the content of `quote`: a setting, a header in quotes, or
+    /// URLs.
     fn redact_word(&self, quote: &str, word: &str) -> String {
         if let Some((name, value)) = word.split_once(['=', ':'])
             && !name.contains(char::is_whitespace)
@@ -131,8 +132,8 @@ fn pieces(line: &str) -> Vec<&str> {
     pieces
 }
 
-/// Returns the end of the word at the beginning of `text`. Adds a quote to `unclosed` if `text` does
-/// not close it, so that the rest of the line is searched once.
+/// Returns the end of the word at the beginning of `text`. Adds a quote to `unclosed` if `text`
+/// does not close it, so that the rest of the line is searched once.
 fn word_end(text: &str, unclosed: &mut String) -> usize {
     let mut before = '=';
     let mut position = 0;

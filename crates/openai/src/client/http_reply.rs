@@ -56,7 +56,8 @@ impl HttpReply {
     }
 
     /// Returns the value of the `Content-Encoding` header if the body is compressed, or else
-    /// `None`. Some proxies compress a body although the request excludes it (`Accept-Encoding: identity`).
+    /// `None`. Some proxies compress a body although the request excludes it (`Accept-Encoding:
+    /// identity`).
     pub(super) fn compression(&self) -> Option<String> {
         let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?;
         haft_core::text::compression(encoding).map(str::to_owned)

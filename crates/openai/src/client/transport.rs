@@ -156,8 +156,8 @@ impl Transport {
     }
 }
 
-/// Returns the requested URL as the beginning of the message of a 404 error, because the usual cause
-/// is a wrong base URL.
+/// Returns the requested URL as the beginning of the message of a 404 error, because the usual
+/// cause is a wrong base URL.
 fn location_of(url: &str) -> String {
     let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
     let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };

@@ -106,7 +106,8 @@ impl FinishState {
     }
 
     /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
-    /// calls or the reason announces calls, or else `Stop`. An unknown reason is returned unchanged in `Other`.
+    /// calls or the reason announces calls, or else `Stop`. An unknown reason is returned unchanged
+    /// in `Other`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         let announces_calls = self.means_tool_calls();
         match (self.kind(), self.reason) {

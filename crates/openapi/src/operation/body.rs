@@ -40,10 +40,11 @@ pub(crate) enum BodyFormat {
 /// The encoding of a field of a form (OpenAPI 3.1, section 4.8.15).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldEncoding {
-    /// The declared media types, which may be ranges such as `image/*`. Empty without a declaration.
+    /// The declared media types, which may be ranges such as `image/*`. Empty without a
+    /// declaration.
     pub(crate) media_types: Vec<String>,
-    /// The style of a field in a form of type `application/x-www-form-urlencoded`, and of a list in a
-    /// multipart form.
+    /// The style of a field in a form of type `application/x-www-form-urlencoded`, and of a list in
+    /// a multipart form.
     pub(crate) style: Option<Style>,
     /// `true` if the argument is base64, and the field has the decoded bytes.
     pub(crate) is_binary: bool,

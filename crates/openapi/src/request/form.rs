@@ -22,8 +22,8 @@ pub(super) struct Multipart {
 
 /// Returns the URL-encoded form of the object `value`.
 ///
-/// An array becomes one field per item, and an object JSON text, unless `fields` has a style or JSON
-/// as media type.
+/// An array becomes one field per item, and an object JSON text, unless `fields` has a style or
+/// JSON as media type.
 pub(super) fn url_encoded(value: &Value, fields: &BTreeMap<String, FieldEncoding>) -> String {
     let members = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let pairs = members.flat_map(|(name, value)| {

@@ -18,8 +18,8 @@ const REPLACEMENT: &str = "[redacted]";
 /// Decodes the start of a text. Returns the decoded bytes and the length of their encoded form.
 type Decoder = fn(&[u8]) -> (Vec<u8>, usize);
 
-/// Returns `text` without the `secrets` of at least 4 bytes, as they are and in base64, hexadecimal,
-/// percent-encoded, or escaped for JSON or HTML.
+/// Returns `text` without the `secrets` of at least 4 bytes, as they are and in base64,
+/// hexadecimal, percent-encoded, or escaped for JSON or HTML.
 pub(crate) fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
     let secrets: Vec<_> =
         secrets.iter().map(ExposeSecret::expose_secret).filter(|it| it.len() >= MIN_BYTES).collect();
@@ -39,8 +39,8 @@ fn encoded_forms(secret: &[u8]) -> Vec<String> {
         forms.push(engine.encode(secret));
     }
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-        // A secret starts at one of three positions in a group of three bytes. The characters at its
-        // ends depend on the bytes around it.
+        // A secret starts at one of three positions in a group of three bytes. The characters at
+        // its ends depend on the bytes around it.
         for (shift, start) in [(0, 0), (1, 2), (2, 3)] {
             let bytes: Vec<_> = std::iter::repeat_n(0, shift).chain(secret.iter().copied()).collect();
             let end = bytes.len() * 8 / 6;

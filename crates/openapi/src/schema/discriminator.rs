@@ -54,8 +54,8 @@ impl<'s> Discriminator<'s> {
         self.default.as_deref() == Some(pointer)
     }
 
-    /// Returns the values of the property that select the schema `target` at `pointer`. `None` if no
-    /// value is known, or if none is permitted by `declared`, the schema of the property.
+    /// Returns the values of the property that select the schema `target` at `pointer`. `None` if
+    /// no value is known, or if none is permitted by `declared`, the schema of the property.
     pub(super) fn values(
         &self,
         document: &Document,
@@ -79,8 +79,8 @@ impl<'s> Discriminator<'s> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// Returns the names in the mapping, or the name of the schema. Azure's documents have the names
-    /// in the schemas.
+    /// Returns the names in the mapping, or the name of the schema. Azure's documents have the
+    /// names in the schemas.
     fn names(&self, document: &Document, pointer: &str, target: &Value) -> Vec<String> {
         let mapped = self.mapping.iter().filter(|(_, mapped)| mapped == pointer);
         let mapped: Vec<_> = mapped.map(|(name, _)| (*name).to_owned()).collect();

@@ -259,8 +259,8 @@ fn pet_ref(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// Checks which of `values` the schema `Pet` of `document` permits in a request and in a response, as
-/// it is and nested in other schemas.
+/// Checks which of `values` the schema `Pet` of `document` permits in a request and in a response,
+/// as it is and nested in other schemas.
 fn check_selection(document: &Value, values: &[(Value, bool)]) {
     let pet = pet_ref("Pet");
     let forms = [

@@ -198,8 +198,8 @@ fn documented(method: &str, responses: &str) -> String {
 /// The JSON content with a required member `n`.
 const COUNT: &str = "{description: A count., content: {application/json: {schema: {type: object, required: [n], properties: {n: {type: integer}}}}}}";
 
-/// Calls the operation and checks that the structured content of a success matches the output schema
-/// that the client of a served tool has.
+/// Calls the operation and checks that the structured content of a success matches the output
+/// schema that the client of a served tool has.
 async fn outcome(paths: &str, reply: web::Reply) -> String {
     let api = Api::start(move |_| reply.clone()).await;
     let tools = tools(&api, paths);

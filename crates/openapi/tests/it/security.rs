@@ -213,8 +213,8 @@ async fn exploded_object_cannot_set_other_parameters() {
     assert_eq!(api.take_request().line, "GET /search?color=red&limit=3&token=q%26y");
 }
 
-/// An object whose members become parameters cannot repeat a parameter in the path of the operation, or
-/// a cookie of the program.
+/// An object whose members become parameters cannot repeat a parameter in the path of the
+/// operation, or a cookie of the program.
 #[tokio::test]
 async fn exploded_object_cannot_repeat_fixed_parameters() {
     let paths = r#"

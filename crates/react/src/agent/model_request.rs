@@ -67,7 +67,8 @@ impl ReactAgent {
         reply: Result<Reply, ModelError>,
         events: &EventSink,
     ) -> Result<(), AgentErrorKind> {
-        // The correction after an invalid generation is in the transcript, and is reported from there.
+        // The correction after an invalid generation is in the transcript, and is reported from
+        // there.
         let is_reported = |error: &ModelError| matches!(error, ModelError::InvalidGeneration { .. });
         let error = reply.as_ref().err().filter(|error| is_broken_reply(error) && !is_reported(error));
         let error = error.map(ToString::to_string);

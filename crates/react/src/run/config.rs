@@ -95,9 +95,10 @@ pub struct RunConfig {
     pub context: ContextConfig,
     /// The maximum number of times that the model can make the same call, or the same cycle of
     /// calls, in a row with equal results. Calls to a
-    /// [repeatable](haft_core::tool::ToolPolicy::repeatable) tool are not limited. The result of the last permitted call contains a warning for the model. One
-    /// more repetition exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None`
-    /// means no limit. Default: [`limits::REPEATED_CALLS`].
+    /// [repeatable](haft_core::tool::ToolPolicy::repeatable) tool are not limited. The result of
+    /// the last permitted call contains a warning for the model. One more repetition exceeds the
+    /// limit, so [`limit_action`](Self::limit_action) applies. `None` means no limit. Default:
+    /// [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive rejected replies. A reply is rejected if it is empty,
     /// unreadable or interrupted, has the wrong form, ignores the tool choice, or fails the

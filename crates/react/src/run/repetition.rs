@@ -88,8 +88,8 @@ impl CallHistory {
     }
 
     /// Returns the number of times that the last call, or the last cycle of calls, was made in a
-    /// row with equal results. For example, the result is 2 for the calls A, B, A, B. Stops counting at `limit` + 1.
-    /// `latest` is the number of calls in the last reply.
+    /// row with equal results. For example, the result is 2 for the calls A, B, A, B. Stops
+    /// counting at `limit` + 1. `latest` is the number of calls in the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let lengths = (1..=MAX_CYCLE_CALLS).chain([latest]);
         lengths.map(|length| self.count_cycles(length, limit.saturating_add(1))).max().unwrap_or(1)

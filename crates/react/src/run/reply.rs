@@ -54,7 +54,8 @@ impl Run {
             }
             _ => {}
         }
-        // Gateways that emulate a response format by a tool announce a call to a request without tools.
+        // Gateways that emulate a response format by a tool announce a call to a request without
+        // tools.
         let may_call = !purpose.must_answer()
             && request.tool_choice != ToolChoice::None
             && step.is_none_or(|step| !step.tools.is_empty());
@@ -151,9 +152,9 @@ impl Run {
     }
 
     /// Records the text `generation`, which the server could not parse or validate, as
-    /// [unusable](super::is_unusable), and requests a corrected reply. `reason` is the error text of
-    /// the server. Fails with `error` if too many replies in a row were rejected, or if the reply
-    /// belongs to the final request after a limit.
+    /// [unusable](super::is_unusable), and requests a corrected reply. `reason` is the error text
+    /// of the server. Fails with `error` if too many replies in a row were rejected, or if the
+    /// reply belongs to the final request after a limit.
     pub(super) fn reject_generation(
         &mut self,
         purpose: RequestPurpose,

@@ -103,8 +103,8 @@ impl Run {
     /// empty reply is also discarded and the request repeated: the state is then
     /// [`RunState::ReadyToRequest`]. All other replies are applied by the next call to
     /// [`next`](Self::next). After [`ModelError::InvalidGeneration`], the repeated request has the
-    /// error text of the server as a correction. If the request is too long for the model, it is shortened as
-    /// configured in [`RunConfig::context`](super::RunConfig::context) and repeated.
+    /// error text of the server as a correction. If the request is too long for the model, it is
+    /// shortened as configured in [`RunConfig::context`](super::RunConfig::context) and repeated.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ use crate::open_calls::OpenCalls;
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
     /// from `result`: the run sets the id and the name of the call, adds a warning if the model
-    /// must not repeat the call again with an equal result, and turns a retry request into a final failure if the retry
-    /// budget of the tool is exhausted.
+    /// must not repeat the call again with an equal result, and turns a retry request into a final
+    /// failure if the retry budget of the tool is exhausted.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@
 //!   strict mode.
 //! - A property or alternative is never a boolean. Servers in Go, such as Ollama, read it into a
 //!   struct.
-//! - Moonshot's subset has the `type` in the alternatives of `anyOf`, and not beside `anyOf`. It has
-//!   no `oneOf`, no list of types, and no keywords beside `$ref`.
+//! - Moonshot's subset has the `type` in the alternatives of `anyOf`, and not beside `anyOf`. It
+//!   has no `oneOf`, no list of types, and no keywords beside `$ref`.
 
 #[cfg(test)]
 mod tests;

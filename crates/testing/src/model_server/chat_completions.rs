@@ -101,8 +101,8 @@ fn whole_call(at: usize, call: &Call, fault: Option<Fault>) -> Value {
     value
 }
 
-/// Returns the pieces of a call in a stream: by default the id with the name, and then the arguments
-/// character by character.
+/// Returns the pieces of a call in a stream: by default the id with the name, and then the
+/// arguments character by character.
 fn call_pieces(at: usize, call: &Call, fault: Option<Fault>) -> Vec<Value> {
     let mut names = vec![call.name.clone()];
     if matches!(fault, Some(Fault::NameInPieces | Fault::NameBesideArguments)) {

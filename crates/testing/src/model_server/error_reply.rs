@@ -46,8 +46,8 @@ pub enum Gateway {
     OpenRouter,
     /// The error as JSON text inside of the message, as `LiteLLM` sends it.
     LiteLlm,
-    /// JSON text with `external_model_error` as the message of an object without `error`, as Databricks
-    /// sends it.
+    /// JSON text with `external_model_error` as the message of an object without `error`, as
+    /// Databricks sends it.
     Databricks,
 }
 

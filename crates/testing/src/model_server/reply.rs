@@ -63,8 +63,8 @@ impl Reply {
         Self::from_content(Content::Silence)
     }
 
-    /// Adds `fault` to the reply, in place of an earlier fault. A fault about calls has no effect on
-    /// a text, and a fault about a stream has none on a whole reply.
+    /// Adds `fault` to the reply, in place of an earlier fault. A fault about calls has no effect
+    /// on a text, and a fault about a stream has none on a whole reply.
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }
@@ -75,11 +75,11 @@ impl Reply {
     }
 }
 
-/// A fault of real servers in a reply with text or calls. A fault about indices, `[DONE]` or pieces of a
-/// name has no effect on a reply of the Responses API, which has none of them.
+/// A fault of real servers in a reply with text or calls. A fault about indices, `[DONE]` or pieces
+/// of a name has no effect on a reply of the Responses API, which has none of them.
 ///
-/// A reply with a fault for which [`Fault::is_readable`] returns `true` is complete, and a client reads
-/// it. The others end in an error, or the client asks again.
+/// A reply with a fault for which [`Fault::is_readable`] returns `true` is complete, and a client
+/// reads it. The others end in an error, or the client asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {

@@ -30,8 +30,8 @@ pub(super) const FILTER_CODES: &[&str] = &[
     "BLOCKLIST",
 ];
 
-/// Zhipu and MiniMax. Other servers have other meanings for these numbers, such as Cloudflare's 1027,
-/// a rate limit.
+/// Zhipu and MiniMax. Other servers have other meanings for these numbers, such as Cloudflare's
+/// 1027, a rate limit.
 pub(super) const FILTER_NUMBERS: &[&str] = &["1301", "1026", "1027"];
 
 pub(super) const FILTER_TEXTS: &[&str] = &[

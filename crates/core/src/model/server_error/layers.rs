@@ -79,8 +79,8 @@ impl Layers {
             Value::Array(list) if list.iter().any(|it| it.get("loc").is_some()) => {
                 list.iter().any(|it| self.add(it))
             }
-            // Gemini wraps the error in a list with one element. Of the attempts of a gateway, the last
-            // is the reason.
+            // Gemini wraps the error in a list with one element. Of the attempts of a gateway, the
+            // last is the reason.
             Value::Array(list) => list.iter().rev().any(|it| self.add(it)),
             Value::String(text) => self.add_text(text),
             _ => false,
@@ -116,7 +116,8 @@ impl Layers {
         let before = self.messages.len();
         let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let own = MESSAGE_KEYS.iter().find_map(|key| text(key));
-        // Web frameworks send `{"error": "Bad Request", "message": …}`: the longer sentence is the reason.
+        // Web frameworks send `{"error": "Bad Request", "message": …}`: the longer sentence is the
+        // reason.
         let mut own: Vec<_> = own.into_iter().chain(text("error")).collect();
         own.sort_by_key(|text| (is_prose(text), text.len()));
         self.add_fields(error, value, !own.is_empty() || !error.contains_key("error"));
@@ -233,8 +234,8 @@ fn is_error(map: &Map<String, Value>) -> bool {
         || (MESSAGE_KEYS.iter().any(|key| has_text(key)) && has_code())
 }
 
-/// Returns `true` if `code`, the value of the field `key`, stands for an error. MiniMax sends the code
-/// 0 on success, and a progress report has a text such as `loading` as its status or type.
+/// Returns `true` if `code`, the value of the field `key`, stands for an error. MiniMax sends the
+/// code 0 on success, and a progress report has a text such as `loading` as its status or type.
 fn is_error_code(key: &str, code: &Value) -> bool {
     match code {
         Value::Number(number) => {

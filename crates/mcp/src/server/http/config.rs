@@ -101,8 +101,8 @@ pub struct HttpServiceConfig {
     /// The sustained rate of requests of a client per minute, and the maximum burst (GCRA): after a
     /// burst of `n` requests, one more is permitted every `60 / n` seconds. Further requests are
     /// rejected with status 429. Requests without a valid token count for the address of their
-    /// client, as do those for metadata and, with [`serve_http`](crate::serve_http), for other paths.
-    /// The 16,384 latest clients are counted. Default: `None`, no limit.
+    /// client, as do those for metadata and, with [`serve_http`](crate::serve_http), for other
+    /// paths. The 16,384 latest clients are counted. Default: `None`, no limit.
     pub max_requests_per_minute: Option<NonZeroU32>,
     /// The maximum number of calls in progress of a client. Further calls fail with the JSON-RPC
     /// error −32000. A call of a session continues after a disconnect, so the number of connections

@@ -36,9 +36,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves `service` at the path `/mcp` of `listener` until `shutdown` completes.
 ///
 /// Also serves the metadata of a [protected resource](crate::authorization). A client has 30
-/// seconds to send the headers of a request, and an idle connection is closed after this time, as is
-/// that of a client that does not read a response for 30 seconds. A response with status 401, 404 or
-/// 429 closes its connection. The other [limits](crate::HttpServiceConfig#limits) are in the configuration of the service.
+/// seconds to send the headers of a request, and an idle connection is closed after this time, as
+/// is that of a client that does not read a response for 30 seconds. A response with status 401,
+/// 404 or 429 closes its connection. The other [limits](crate::HttpServiceConfig#limits) are in the
+/// configuration of the service.
 ///
 /// # Shutdown
 ///

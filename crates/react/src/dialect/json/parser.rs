@@ -200,8 +200,8 @@ fn find_object(text: &str, is_match: impl Fn(&JsonObject) -> bool) -> Option<(Js
     None
 }
 
-/// Parses the JSON value at the start of `text`, or a complete object that is not valid JSON. Returns
-/// the value and the length of its text.
+/// Parses the JSON value at the start of `text`, or a complete object that is not valid JSON.
+/// Returns the value and the length of its text.
 fn parse_leading(text: &str) -> Option<(Value, usize)> {
     parse_leading_json(text).or_else(|| {
         text.get(1..)?.trim_start().strip_prefix(['"', '\''])?;
