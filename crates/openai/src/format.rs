@@ -125,8 +125,9 @@ pub(crate) enum CallIdFormat {
 
 impl CallIdFormat {
     /// Maps the call id `id` to an id that the server accepts. A valid id is unchanged. The mapping
-    /// is deterministic, so a call and its result get the same id in each request. Different ids
-    /// get different hashes, of 53 bits for Mistral and of 64 bits for other servers.
+    /// is deterministic within a build of the program, so a call and its result get the same id in
+    /// each request. Two ids get the same hash (53 bits for Mistral, else 64 bits) with negligible
+    /// probability.
     pub(crate) fn to_valid_id(self, id: &str) -> Cow<'_, str> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         let is_valid = match self {

@@ -37,7 +37,8 @@ pub struct CallPiece {
 /// - The name of a call is the concatenation of its pieces. A piece that equals the name so far, or
 ///   that begins with it, repeats the name.
 /// - A piece with a name begins a new call if its id differs, or if the arguments of the earlier
-///   call are complete.
+///   call are complete. With the same index and name, another id is a placeholder, such as `null`,
+///   while the arguments are incomplete.
 /// - Arguments `{}` are preliminary if other arguments follow. LiteLLM sends them first.
 ///
 /// [`ChatEvent::ToolCallStarted`] is emitted after the first arguments that follow the name,

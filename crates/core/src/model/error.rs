@@ -253,10 +253,10 @@ impl ModelError {
     pub fn allows_fallback(&self) -> bool {
         match self {
             // Another server or model may accept a request that was rejected with one of these
-            // statuses: redirects (3xx), unknown models or endpoints (404, 410), unsupported
-            // methods (405), and permanent server errors (501, 505). Conflicts (409) and other
-            // server errors (5xx) are rejections only if the server declares them as permanent with
-            // `x-should-retry: false`.
+            // statuses: redirects (3xx), no credit (402, if the adapter reports it so), unknown
+            // models or endpoints (404, 410), unsupported methods (405), and permanent server
+            // errors (501, 505). Conflicts (409) and other server errors (5xx) are rejections only
+            // if the server declares them as permanent with `x-should-retry: false`.
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 409 | 410 | 500..),
             Self::ContextTooLong(_) | Self::ContentFiltered(_) => false,
             Self::AllFailed { failures } => {
