@@ -8,13 +8,16 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    RunEvent, RunOutput, Toolset,
+    Message, RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolDefinition, ToolName, ToolResult, Toolset,
+    Transcript,
     agent::AgentErrorKind,
+    message::AssistantMessage,
     model::{ChatModel, ChatSettings},
+    tool::DynamicTool,
 };
 use haft_openai::{ChatCompletions, ModelBuilder, Responses, Timeouts};
 use haft_react::ReactAgent;
-use haft_testing::model_server::{ErrorKind, ErrorPlace, Fault, Gateway, ModelServer, Reply};
+use haft_testing::model_server::{ErrorKind, ErrorPlace, Fault, Gateway, ModelServer, Reply, Requirement};
 use serde_json::{Value, json};
 
 use crate::Add;
@@ -220,4 +223,47 @@ async fn errors_are_recognized_at_each_place() {
         }
     "#]]
     .assert_eq(&table);
+}
+
+/// The first request of a strict server is accepted, also with the history of another model.
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_servers_accept_the_requests() {
+    let schema = json!({"type": "object", "properties": {
+        "tags": {"type": "array"},
+        "any": true,
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "size": {"type": ["integer", "null"], "anyOf": [{"minimum": 1}, {"type": "null"}]},
+    }});
+    let definition = ToolDefinition::new(ToolName::sanitize("tag"), Schema::for_arguments(schema).unwrap());
+    let tag = DynamicTool::new(definition, |_, _| async { "tagged" });
+    let id = "call_".repeat(20);
+    let reply = AssistantMessage {
+        tool_calls: vec![ToolCall::new(&*id, "tag", "{}")],
+        ..AssistantMessage::default()
+    };
+    let history = Transcript::from_iter([
+        Message::system("You are Ada."),
+        Message::user("Hi."),
+        Message::assistant(reply),
+        Message::tool(ToolResult::done(&*id, "tag", "tagged".into())),
+        Message::assistant("Done."),
+        Message::system("Be kind."),
+    ]);
+    for requirement in Requirement::ALL {
+        for has_tools in [true, false] {
+            let name = match requirement {
+                Requirement::CallIdsOf9 => "mistral-small",
+                Requirement::TypesInAlternatives => "kimi-k2",
+                _ => "any",
+            };
+            let server = ModelServer::with_requirements([*requirement], [Reply::text("Yes.")]).unwrap();
+            let model = configured(ChatCompletions::builder(name), &server).max_retries(0).build().unwrap();
+            let tools = if has_tools { Toolset::new().with_tool(tag.clone()) } else { Toolset::new() };
+            let agent = ReactAgent::builder(model).tools(tools).instructions("Be brief.").build().unwrap();
+            let output = agent.run(RunInput::new("Ready?").with_history(&history)).await;
+            let output = output.unwrap_or_else(|error| panic!("{requirement:?}, {has_tools}: {error}"));
+            assert_eq!(output.text().unwrap(), "Yes.");
+            assert_eq!(server.requests().len(), 1, "{requirement:?}");
+        }
+    }
 }
