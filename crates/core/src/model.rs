@@ -1,6 +1,7 @@
 //! The [`ChatModel`] trait, and its requests, replies and errors.
 
 mod call_accumulator;
+mod call_ids;
 mod canonical;
 mod chat_model_ext;
 mod error;
@@ -15,6 +16,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
 pub use call_accumulator::{CallAccumulator, CallPiece};
+pub use call_ids::{CallIdFormat, CallIds, KeptIds};
 pub use chat_model_ext::ChatModelExt;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
 pub use priced::PricedModel;

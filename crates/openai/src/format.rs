@@ -11,15 +11,12 @@ mod message;
 mod response_schema;
 mod tool;
 
-use std::{
-    borrow::Cow,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
+use haft_core::model::CallIds;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -61,8 +58,8 @@ pub(crate) struct EncodingOptions {
     /// `true` if the first call of each reply must have a thought signature, as Gemini 3 requires.
     /// If the first call has none, a fixed signature is added.
     pub(crate) needs_signatures: bool,
-    /// The format of tool call ids that the server accepts.
-    pub(crate) call_ids: CallIdFormat,
+    /// The tool call ids that the server accepts.
+    pub(crate) call_ids: CallIds,
     /// `true` if only the first message may be a system message. The system messages at the start
     /// of a conversation are then joined, and a later one is sent as a user message.
     pub(crate) has_one_system_message: bool,
@@ -107,74 +104,6 @@ pub(crate) enum ReasoningField {
     Required(&'static str),
 }
 
-/// The format of tool call ids that a server accepts. Lengths are in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
-pub(crate) enum CallIdFormat {
-    /// Any string is a valid id.
-    #[default]
-    Any,
-    /// An id must consist of nine ASCII letters or digits (Mistral).
-    NineAlphanumerics,
-    /// An id has at most this length (OpenAI).
-    AtMost(usize),
-    /// An id has at most this length, and consists of ASCII letters, digits, `_` and `-`
-    /// (Anthropic).
-    WordOfAtMost(usize),
-}
-
-impl CallIdFormat {
-    /// Maps the call id `id` to an id that the server accepts. A valid id is unchanged. The mapping
-    /// is deterministic within a build of the program, so a call and its result get the same id in
-    /// each request. Two ids get the same hash (53 bits for Mistral, else 64 bits) with negligible
-    /// probability.
-    pub(crate) fn to_valid_id(self, id: &str) -> Cow<'_, str> {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        let is_valid = match self {
-            Self::Any => true,
-            Self::NineAlphanumerics => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-            Self::AtMost(length) => id.len() <= length,
-            Self::WordOfAtMost(length) => !id.is_empty() && id.len() <= length && id.bytes().all(is_word),
-        };
-        if is_valid {
-            return Cow::Borrowed(id);
-        }
-        let mut hasher = DefaultHasher::new();
-        id.hash(&mut hasher);
-        let hash = hasher.finish();
-        Cow::Owned(match self {
-            Self::NineAlphanumerics => alphanumerics(hash, 9),
-            _ => format!("call_{hash:016x}"),
-        })
-    }
-
-    /// Returns this format with the maximum length `length`, if it has a maximum.
-    #[cfg(feature = "client")]
-    pub(crate) fn with_maximum(self, length: usize) -> Self {
-        match self {
-            Self::AtMost(_) => Self::AtMost(length),
-            Self::WordOfAtMost(_) => Self::WordOfAtMost(length),
-            other => other,
-        }
-    }
-}
-
-/// Writes the last `digits` digits of `number` in base 62.
-fn alphanumerics(mut number: u64, digits: usize) -> String {
-    const DIGITS: [char; 62] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J',
-        'K', 'L', 'M', 'N', 'O', 'P', 'Q', 'R', 'S', 'T', 'U', 'V', 'W', 'X', 'Y', 'Z', 'a', 'b', 'c', 'd',
-        'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x',
-        'y', 'z',
-    ];
-    let mut next = || {
-        let digit = usize::try_from(number % 62).ok().and_then(|digit| DIGITS.get(digit));
-        number /= 62;
-        digit.copied().unwrap_or('0')
-    };
-    (0..digits).map(|_| next()).collect()
-}
-
 /// The options for OpenAI's API: all media are sent.
 impl Default for EncodingOptions {
     fn default() -> Self {
@@ -185,7 +114,7 @@ impl Default for EncodingOptions {
             reasoning_field: ReasoningField::default(),
             server_stores_reasoning: true,
             needs_signatures: false,
-            call_ids: CallIdFormat::default(),
+            call_ids: CallIds::default(),
             has_one_system_message: false,
             origin: Origin::default(),
             media_warning: WarnOnce::default(),

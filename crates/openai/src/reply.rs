@@ -91,13 +91,20 @@ pub fn decode_tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// Returns an error if the server sent an error instead of a reply, or if the reply is empty,
 /// malformed or incomplete, for example if it ends inside a tool call.
 pub fn decode_response(reply: &Value) -> Result<ChatResponse, ModelError> {
+    decode_response_with(ChatAccumulator::default(), reply)
+}
+
+pub(crate) fn decode_response_with(
+    accumulator: ChatAccumulator,
+    reply: &Value,
+) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
     let mut completion = deserialize::<Completion>(reply)?;
     if completion.choices.is_none() {
         completion.body = Some(reply.clone());
     }
-    build_chat_response(ChatAccumulator::default(), completion, || reply.clone())
+    build_chat_response(accumulator, completion, || reply.clone())
 }
 
 /// Decodes a non-streamed response of the Responses API.

@@ -114,7 +114,7 @@ pub fn decode_tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> 
 /// Encodes tool results as items for the `input` of the next request.
 pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
-    results.into_iter().map(|result| encode_tool_result(result, &encoding)).collect()
+    results.into_iter().map(|result| encode_tool_result(result, &encoding, false)).collect()
 }
 
 /// Encodes a conversation as the `input` field of a Responses request.

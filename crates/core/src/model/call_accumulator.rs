@@ -282,6 +282,12 @@ impl CallAccumulator {
         self.calls.get(position).map(PartialCall::id)
     }
 
+    /// Returns the ids that the server has sent, without the generated ones.
+    pub fn received_ids(&self) -> impl Iterator<Item = &str> {
+        let received = self.calls.iter().filter(|call| call.generated_id.is_none());
+        received.filter_map(|call| call.received_id.as_deref())
+    }
+
     /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if
     /// something interrupted the reply.
     pub fn lacks_arguments(&self) -> bool {

@@ -208,10 +208,8 @@ impl Api for ChatCompletionsApi {
         request: &'a ChatRequest,
         variant: &mut RequestVariant,
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> ChatAccumulator + Send + 'a) {
-        let accumulator = || {
-            let origin = client.encoding.origin.clone();
-            ChatAccumulator::new(origin).keep_think_tags(client.api.keeps_think_tags)
-        };
+        let accumulator =
+            || ChatAccumulator::new(&client.encoding).keep_think_tags(client.api.keeps_think_tags);
         (Body::new(client, request, variant), accumulator)
     }
 }

@@ -3,7 +3,6 @@ mod tests;
 
 use haft_core::{model::ModelProfile, schema::SchemaTarget};
 
-use crate::format::CallIdFormat;
 /// A model family, with its input media and context window. [`family_of`] returns the family of a
 /// model.
 struct ModelFamily {
@@ -136,19 +135,6 @@ pub(super) fn schema_target_of(model: &str) -> Option<SchemaTarget> {
         return Some(SchemaTarget::Gemini);
     }
     name.contains("kimi-").then_some(SchemaTarget::Moonshot)
-}
-
-/// Returns the format of the call ids that the provider of `model` accepts. `None` if it has no
-/// format of its own.
-pub(super) fn call_ids_of(model: &str) -> Option<CallIdFormat> {
-    const MISTRAL: [&str; 7] =
-        ["mistral", "mixtral", "ministral", "codestral", "devstral", "magistral", "pixtral"];
-    let name = normalized_name(model);
-    if MISTRAL.iter().any(|family| name.contains(family)) {
-        return Some(CallIdFormat::NineAlphanumerics);
-    }
-    // Source: the error message "String should match pattern '^[a-zA-Z0-9_-]+$'" of Anthropic.
-    is_of_anthropic(model).then_some(CallIdFormat::WordOfAtMost(40))
 }
 
 /// Returns `true` if `model` is the name of a model of Anthropic.

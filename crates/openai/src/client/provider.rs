@@ -3,11 +3,11 @@ mod tests;
 
 use std::{fmt, str::FromStr};
 
-use haft_core::schema::SchemaTarget;
+use haft_core::{model::CallIdFormat, schema::SchemaTarget};
 use reqwest::Url;
 
-use super::profile::{call_ids_of, is_of_anthropic, schema_target_of};
-use crate::format::{CallIdFormat, ReasoningField, ResponseSchemaOptions};
+use super::profile::{is_of_anthropic, schema_target_of};
+use crate::format::{ReasoningField, ResponseSchemaOptions};
 
 /// The most common JSON field for reasoning.
 pub(super) const REASONING_CONTENT_FIELD: &str = "reasoning_content";
@@ -384,7 +384,7 @@ impl Provider {
     pub(super) fn quirks_for_model(provider: Option<Self>, model: &str) -> Quirks {
         let mut quirks = Self::quirks(provider);
         if matches!(provider, None | Some(Self::OpenRouter | Self::Vllm)) {
-            quirks.call_ids = call_ids_of(model).unwrap_or(quirks.call_ids);
+            quirks.call_ids = CallIdFormat::of_model(model).unwrap_or(quirks.call_ids);
         }
         if provider == Some(Self::OpenRouter) {
             quirks.needs_tools_for_calls = is_of_anthropic(model);

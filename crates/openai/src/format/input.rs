@@ -7,7 +7,7 @@ use haft_core::{
     Message, ToolCall, ToolResult,
     content::Content,
     message::{AssistantMessage, MessageBody},
-    model::later_system_text,
+    model::{KeptIds, later_system_text},
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -33,6 +33,8 @@ pub(crate) struct Input(Vec<Arc<CachedItems>>);
 /// The encoded items of one message, cached in the message.
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
+    /// `true` if the message is a result whose call id is sent unchanged: see [`KeptIds`].
+    is_id_kept: bool,
     items: Vec<Box<RawValue>>,
     /// The digest of the message, used to recognize conversations that the server has stored.
     #[cfg(feature = "client")]
@@ -44,7 +46,11 @@ impl Input {
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        Self(messages.into_iter().map(|message| CachedItems::of(message, encoding)).collect())
+        let mut kept = KeptIds::default();
+        let encode = |message: &'a Arc<Message>| {
+            CachedItems::of(message, encoding, kept.advance(message, &encoding.call_ids))
+        };
+        Self(messages.into_iter().map(encode).collect())
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -64,16 +70,21 @@ impl Serialize for Input {
 }
 
 impl CachedItems {
-    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
-        let cached = message.memoize(|message| Self::new(message, encoding));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Arc<Self> {
+        let cached = message.memoize(|message| Self::new(message, encoding, is_id_kept));
         // Do not use the cached encoding if another model created it with different options.
-        if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
+        if cached.is_id_kept == is_id_kept && cached.encoding == *encoding {
+            cached
+        } else {
+            Arc::new(Self::new(message, encoding, is_id_kept))
+        }
     }
 
-    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
-        let items: Vec<_> = encode_items(message, encoding).iter().map(to_raw_json).collect();
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Self {
+        let items: Vec<_> = encode_items(message, encoding, is_id_kept).iter().map(to_raw_json).collect();
         Self {
             encoding: Arc::clone(encoding),
+            is_id_kept,
             #[cfg(feature = "client")]
             digest: MessageDigest::of(message, &items, encoding),
             items,
@@ -81,7 +92,7 @@ impl CachedItems {
     }
 }
 
-fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
+fn encode_items(message: &Message, encoding: &EncodingOptions, is_id_kept: bool) -> Vec<Value> {
     match message.body() {
         MessageBody::System { content } if encoding.has_one_system_message => {
             vec![json!({"role": "user", "content": later_system_text(&joined_text(content))})]
@@ -91,7 +102,7 @@ fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
             vec![json!({"role": "user", "content": user_content(content, encoding)})]
         }
         MessageBody::Assistant(reply) => assistant_items(reply, encoding),
-        MessageBody::Tool(result) => vec![encode_tool_result(result, encoding)],
+        MessageBody::Tool(result) => vec![encode_tool_result(result, encoding, is_id_kept)],
     }
 }
 
@@ -127,13 +138,14 @@ fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
 }
 
 /// Encodes `result`, the result of a tool call, as an input item.
-pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions) -> Value {
+pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions, is_id_kept: bool) -> Value {
     let output = encode_result_content(
         result,
         |piece| is_media(piece, encoding),
         |piece| encode_part(piece, encoding),
     );
-    json!({"type": "function_call_output", "call_id": encoding.call_ids.to_valid_id(&result.call_id), "output": output})
+    let call_id = encoding.call_ids.id_of_result(&result.call_id, is_id_kept);
+    json!({"type": "function_call_output", "call_id": call_id, "output": output})
 }
 
 /// Encodes `reply` as input items. The original order of the items is restored if the provider data
@@ -164,7 +176,7 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
         }
     }
     items.extend(rest.text.take().map(|text| message_item(&text)));
-    items.extend(rest.calls.iter().map(|call| call_item(call, encoding)));
+    items.extend(rest.calls.iter().map(|call| call_item(reply, call, encoding)));
     items
 }
 
@@ -187,6 +199,7 @@ struct UnplacedParts<'a> {
     /// then be split into the original messages.
     is_unchanged: bool,
     calls: Vec<&'a ToolCall>,
+    reply: &'a AssistantMessage,
 }
 
 impl<'a> UnplacedParts<'a> {
@@ -200,7 +213,7 @@ impl<'a> UnplacedParts<'a> {
         let all = lengths.iter().fold(separators, |all, length| all.saturating_add(*length));
         let is_unchanged = all == text.len();
         let text = Some(text).filter(|text| !text.is_empty());
-        Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
+        Self { text, is_unchanged, calls: reply.tool_calls.iter().collect(), reply }
     }
 
     /// Restores the message item that `marker` represents in the provider data. The item contains
@@ -228,7 +241,7 @@ impl<'a> UnplacedParts<'a> {
     fn take_call(&mut self, marker: &Value, encoding: &EncodingOptions) -> Option<Value> {
         let id = marker.get("call_id")?.as_str()?;
         let place = self.calls.iter().position(|call| call.id == id)?;
-        Some(call_item(self.calls.remove(place), encoding))
+        Some(call_item(self.reply, self.calls.remove(place), encoding))
     }
 }
 
@@ -240,10 +253,10 @@ fn message_item(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-fn call_item(call: &ToolCall, encoding: &EncodingOptions) -> Value {
+fn call_item(reply: &AssistantMessage, call: &ToolCall, encoding: &EncodingOptions) -> Value {
     json!({
         "type": "function_call",
-        "call_id": encoding.call_ids.to_valid_id(&call.id),
+        "call_id": encoding.call_ids.id_of_call(reply, &call.id),
         "name": valid_name(&call.name),
         "arguments": arguments_object(&call.arguments),
     })

@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
     message::{AssistantMessage, MessageBody},
-    model::{later_system_text, split_system_messages},
+    model::{KeptIds, later_system_text, split_system_messages},
     schema::JsonText,
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
@@ -41,7 +41,7 @@ pub fn encode_message(message: &Message) -> Value {
 
 /// Encodes a message with the options `encoding`.
 pub(crate) fn encode_message_with(message: &Message, encoding: &EncodingOptions) -> Value {
-    json!(WireMessage::new(message, encoding))
+    json!(WireMessage::new(message, encoding, false))
 }
 
 /// Encodes a conversation as the `messages` field of a Chat Completions request.
@@ -61,6 +61,8 @@ pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 /// The encoded form of one message, cached in the message.
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
+    /// `true` if the message is a result whose call id is sent unchanged: see [`KeptIds`].
+    is_id_kept: bool,
     is_result: bool,
     #[cfg(feature = "client")]
     is_reply: bool,
@@ -80,13 +82,17 @@ impl EncodedMessages {
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
+        let mut kept = KeptIds::default();
+        let mut encode = |message: &'a Arc<Message>| {
+            CachedMessage::of(message, encoding, kept.advance(message, &encoding.call_ids))
+        };
         if !encoding.has_one_system_message {
-            return Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect());
+            return Self(messages.into_iter().map(encode).collect());
         }
         let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
         let (first, rest) = messages.split_at(messages.iter().copied().take_while(is_system).count());
         let first = CachedMessage::system(first, encoding);
-        let rest = rest.iter().map(|message| CachedMessage::of(message, encoding));
+        let rest = rest.iter().map(|&message| encode(message));
         Self(first.into_iter().chain(rest).collect())
     }
 
@@ -133,23 +139,28 @@ impl Serialize for EncodedMessages {
 }
 
 impl CachedMessage {
-    fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
-        let cached = message.memoize(|message| Self::new(message, encoding));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Arc<Self> {
+        let cached = message.memoize(|message| Self::new(message, encoding, is_id_kept));
         // Do not use the cached encoding if another model created it with different options.
-        if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
+        if cached.is_id_kept == is_id_kept && cached.encoding == *encoding {
+            cached
+        } else {
+            Arc::new(Self::new(message, encoding, is_id_kept))
+        }
     }
 
-    fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Self {
         let (is_result, media) = match message.body() {
-            MessageBody::Tool(result) => (true, encode_media(result, encoding)),
+            MessageBody::Tool(result) => (true, encode_media(result, encoding, is_id_kept)),
             _ => (false, None),
         };
         Self {
             encoding: Arc::clone(encoding),
+            is_id_kept,
             is_result,
             #[cfg(feature = "client")]
             is_reply: matches!(message.body(), MessageBody::Assistant(_)),
-            message: to_raw_json(&WireMessage::new(message, encoding)),
+            message: to_raw_json(&WireMessage::new(message, encoding, is_id_kept)),
             media,
         }
     }
@@ -159,6 +170,7 @@ impl CachedMessage {
     fn system(messages: &[&Arc<Message>], encoding: &Arc<EncodingOptions>) -> Option<Arc<Self>> {
         let encode = |content: Cow<'_, str>| Self {
             encoding: Arc::clone(encoding),
+            is_id_kept: false,
             is_result: false,
             #[cfg(feature = "client")]
             is_reply: false,
@@ -181,12 +193,13 @@ impl CachedMessage {
     #[cfg(feature = "client")]
     fn results_separator(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
-        Self { encoding: Arc::clone(encoding), is_result: true, is_reply: true, message, media: None }
+        let encoding = Arc::clone(encoding);
+        Self { encoding, is_id_kept: false, is_result: true, is_reply: true, message, media: None }
     }
 }
 
-fn encode_media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
-    let call_id = encoding.call_ids.to_valid_id(&result.call_id);
+fn encode_media(result: &ToolResult, encoding: &EncodingOptions, is_id_kept: bool) -> Option<Box<RawValue>> {
+    let call_id = encoding.call_ids.id_of_result(&result.call_id, is_id_kept);
     let caption = || format!("What {} returned for call {call_id}:", result.name);
     let content = WireContent::captioned_media(caption, &result.output()?.content, encoding)?;
     Some(to_raw_json(&WireMessage::User { content }))
@@ -253,7 +266,7 @@ struct CalledFunction<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
+    fn new(message: &'a Message, encoding: &EncodingOptions, is_id_kept: bool) -> Self {
         match message.body() {
             MessageBody::System { content } if encoding.has_one_system_message => {
                 let text = later_system_text(&joined_text(content));
@@ -265,7 +278,7 @@ impl<'a> WireMessage<'a> {
             MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
-                tool_call_id: encoding.call_ids.to_valid_id(&result.call_id),
+                tool_call_id: encoding.call_ids.id_of_result(&result.call_id, is_id_kept),
                 content: result.model_text(),
             },
         }
@@ -306,7 +319,7 @@ fn encode_calls<'a>(
     let mut calls: Vec<_> = reply.tool_calls.iter().map(WireCall::from).collect();
     for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
-        call.id = encoding.call_ids.to_valid_id(&own.id);
+        call.id = encoding.call_ids.id_of_call(reply, &own.id);
     }
     // Gemini signs the first call of a reply. If another model made the call, Gemini accepts this
     // fixed value in place of a signature.

@@ -27,6 +27,7 @@ use super::InteropError;
 use crate::{
     format::{EncodedMessages, EncodingOptions, encode_message_with, provider_schema, provider_schemas},
     origin::Origin,
+    reply::{ChatAccumulator, decode_response_with},
 };
 
 /// Converts a tool definition to a tool of `async-openai`. The input schema is reduced to
@@ -281,10 +282,18 @@ pub fn from_response_message(
 /// Returns the same errors as [`decode_response`](crate::decode_response), for example for an empty
 /// reply or an incomplete call. Also fails for calls to custom tools.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
+    from_response_with(response, &EncodingOptions::default())
+}
+
+/// Converts a reply to requests with the options `encoding`.
+pub(super) fn from_response_with(
+    response: &CreateChatCompletionResponse,
+    encoding: &EncodingOptions,
+) -> Result<ChatResponse, ModelError> {
     let calls = response.choices.iter().flat_map(|choice| choice.message.tool_calls.iter().flatten());
     from_tool_calls(calls).map_err(|error| ModelError::InvalidResponse(error.to_string()))?;
     let response = json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?;
-    crate::decode_response(&response)
+    decode_response_with(ChatAccumulator::new(encoding), &response)
 }
 
 /// Converts the token counts of one request to [`CompletionUsage`]. Counts above [`u32::MAX`]

@@ -8,19 +8,22 @@ use futures::{
 };
 use haft_core::{
     ChatModel, ToolName,
-    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile, ResponseFormat, ToolChoice},
+    model::{
+        CallIdFormat, CallIds, ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile,
+        ResponseFormat, ToolChoice,
+    },
     schema::SchemaTarget,
 };
+use reqwest::Url;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{Instrument as _, Span};
 
-use super::{convert::from_response, error::from_openai_error, stream::ChunkStream};
+use super::{convert::from_response_with, error::from_openai_error, stream::ChunkStream};
 use crate::{
     client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
     format::{
-        CallIdFormat, EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions,
-        encode_tools_for_target,
+        EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, encode_tools_for_target,
     },
     origin::Origin,
     reply::{ChatAccumulator, StreamAccumulator as _},
@@ -83,10 +86,10 @@ impl<C: Config> AsyncOpenAi<C> {
     /// Creates a model that sends its requests through `client`, which may be in an `Arc`. The
     /// profile is derived from the model name.
     pub fn new(client: impl Into<Arc<Client<C>>>, model: impl Into<String>) -> Self {
-        let profile = profile_of(&model.into());
+        let (client, profile) = (client.into(), profile_of(&model.into()));
         Self {
-            client: client.into(),
-            encoding: encoding_of(&profile),
+            encoding: encoding_of(&client, &profile),
+            client,
             profile,
             schema_target: SchemaTarget::OpenAi,
             uses_max_completion_tokens: true,
@@ -97,7 +100,7 @@ impl<C: Config> AsyncOpenAi<C> {
     /// request.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
-        self.encoding = encoding_of(&profile);
+        self.encoding = encoding_of(&self.client, &profile);
         self.profile = profile;
         self
     }
@@ -194,11 +197,11 @@ impl<C: Config> AsyncOpenAi<C> {
 
     async fn send(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         match self.client.chat().create(self.build_request(request, false)?).await {
-            Ok(response) => from_response(&response).map_err(|error| self.redact(error)),
+            Ok(response) => from_response_with(&response, &self.encoding).map_err(|error| self.redact(error)),
             Err(OpenAIError::JSONDeserialize(error, body)) => {
                 let reply = Completion::read(body.as_bytes()).ok();
                 if reply.is_some_and(|reply| reply.choices.is_some()) {
-                    let reply = ChatAccumulator::default().decode_whole(body.as_bytes());
+                    let reply = ChatAccumulator::new(&self.encoding).decode_whole(body.as_bytes());
                     return reply.map_err(|error| self.redact(error));
                 }
                 Err(self.to_model_error(OpenAIError::JSONDeserialize(error, body)))
@@ -210,7 +213,9 @@ impl<C: Config> AsyncOpenAi<C> {
     async fn open_stream(&self, request: &ChatRequest) -> Result<ChunkStream, ModelError> {
         let chunks = self.client.chat().create_stream(self.build_request(request, true)?).await;
         let address = self.client.config().api_base().to_owned();
-        chunks.map(|chunks| ChunkStream::new(chunks, address)).map_err(|error| self.to_model_error(error))
+        chunks
+            .map(|chunks| ChunkStream::new(chunks, address, &self.encoding))
+            .map_err(|error| self.to_model_error(error))
     }
 }
 
@@ -221,14 +226,17 @@ struct NamedSchema<'a> {
     schema: Arc<ResponseSchema>,
 }
 
-fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
+fn encoding_of<C: Config>(client: &Client<C>, profile: &ModelProfile) -> Arc<EncodingOptions> {
     let ModelProfile { supports_images: images, supports_audio: audio, supports_files: files, .. } = *profile;
+    // The address without its path and its credentials.
+    let address = Url::parse(client.config().api_base()).map(|url| url.origin().ascii_serialization());
+    let issuer = format!("{} {}", address.unwrap_or_default(), profile.name);
     Arc::new(EncodingOptions {
         sends_images: images,
         sends_audio: audio,
         sends_documents: files,
         // The client may have the address of any server.
-        call_ids: CallIdFormat::AtMost(40),
+        call_ids: CallIds::new(CallIdFormat::AtMost(40), issuer),
         has_one_system_message: true,
         origin: Origin::Unsupported,
         ..EncodingOptions::default()

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::from_openai_error;
 use crate::{
     client::USAGE_WAIT,
+    format::EncodingOptions,
     reply::{ChatAccumulator, StreamAccumulator, decode_error},
     wire::Completion,
 };
@@ -31,8 +32,12 @@ pub(super) struct ChunkStream {
 type Chunk = Result<CreateChatCompletionStreamResponse, OpenAIError>;
 
 impl ChunkStream {
-    pub(super) fn new(chunks: ChatCompletionResponseStream, address: String) -> Self {
-        let (accumulator, events) = (ChatAccumulator::default(), VecDeque::new());
+    pub(super) fn new(
+        chunks: ChatCompletionResponseStream,
+        address: String,
+        encoding: &EncodingOptions,
+    ) -> Self {
+        let (accumulator, events) = (ChatAccumulator::new(encoding), VecDeque::new());
         Self { chunks, address, accumulator, events, usage_deadline: None, is_over: false }
     }
 

@@ -5,7 +5,7 @@ use haft_core::{
     content::Content,
     limits::SERVER_MESSAGE_BYTES,
     message::{AssistantMessage, ProviderData},
-    model::{ChatEvent, ChatResponse, ModelError},
+    model::{CallIds, ChatEvent, ChatResponse, ModelError},
     usage::Usage,
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct Accumulator {
     pub(super) finish_state: FinishState,
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
+    /// The call ids that the server accepts. Its own ids are stored in `provider_data`.
+    pub(super) call_ids: CallIds,
     joiners: Joiners,
     /// The number of bytes stored so far. A reply may have at most [`SERVER_MESSAGE_BYTES`].
     size: usize,
@@ -48,6 +50,12 @@ struct Joiners {
 }
 
 impl Accumulator {
+    /// Creates an accumulator for a reply to requests with the ids `call_ids`.
+    #[cfg(feature = "client")]
+    pub(super) fn new(call_ids: CallIds) -> Self {
+        Self { call_ids, ..Self::default() }
+    }
+
     /// Sets whether the current event may contain private-use characters in place of lone
     /// surrogates. See [`SurrogateJoiner`].
     pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
@@ -147,7 +155,8 @@ impl Accumulator {
     }
 
     /// Returns the message received so far.
-    pub(super) fn into_message(self) -> AssistantMessage {
+    pub(super) fn into_message(mut self) -> AssistantMessage {
+        self.call_ids.record_issued(self.calls.received_ids(), &mut self.provider_data);
         AssistantMessage {
             content: non_empty(self.text).map(Content::from).into_iter().collect(),
             reasoning: non_empty(self.reasoning),

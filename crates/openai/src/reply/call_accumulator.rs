@@ -154,6 +154,11 @@ impl CallAccumulator {
         self.calls.id(self.calls.find_index(index)?)
     }
 
+    /// Returns the ids that the server has sent, without the generated ones.
+    pub(super) fn received_ids(&self) -> impl Iterator<Item = &str> {
+        self.calls.received_ids()
+    }
+
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         self.calls.into_calls()
     }

@@ -30,10 +30,12 @@ pub(crate) struct ChatAccumulator {
 }
 
 impl ChatAccumulator {
-    /// Creates an accumulator. `origin` is stored with the provider data of the message.
+    /// Creates an accumulator. The origin in `encoding`, the options of the requests, is stored with
+    /// the provider data of the message.
     #[cfg(feature = "client")]
-    pub(crate) fn new(origin: Origin) -> Self {
-        Self { origin, ..Self::default() }
+    pub(crate) fn new(encoding: &crate::format::EncodingOptions) -> Self {
+        let accumulator = Accumulator::new(encoding.call_ids.clone());
+        Self { accumulator, origin: encoding.origin.clone(), ..Self::default() }
     }
 
     /// Keeps a leading `<think>` block in the text if `enabled` is `true`.

@@ -78,12 +78,14 @@ impl ItemKind {
 }
 
 impl ResponsesAccumulator {
-    /// Creates an accumulator. `origin` is stored with the provider data of the message.
+    /// Creates an accumulator. The origin in `encoding`, the options of the requests, is stored with
+    /// the provider data of the message.
     /// `preceding_digest` is the digest of the preceding messages, if later requests use
     /// `previous_response_id`.
     #[cfg(feature = "client")]
-    pub(crate) fn new(origin: Origin, preceding_digest: Option<String>) -> Self {
-        Self { origin, preceding_digest, ..Self::default() }
+    pub(crate) fn new(encoding: &crate::format::EncodingOptions, preceding_digest: Option<String>) -> Self {
+        let accumulator = Accumulator::new(encoding.call_ids.clone());
+        Self { accumulator, origin: encoding.origin.clone(), preceding_digest, ..Self::default() }
     }
 
     #[cfg(feature = "client")]

@@ -375,3 +375,43 @@ async fn response_schema_is_wrapped_and_the_reply_unwrapped() {
     let format = &server.take_requests()[0].body["response_format"]["json_schema"];
     assert_eq!((&format["name"], &format["schema"]["type"]), (&json!("list"), &json!("object")));
 }
+
+/// A server gets its own ids back, although the types of `async-openai` have no opaque data.
+#[tokio::test]
+async fn own_call_ids_are_sent_back_unchanged() {
+    let id = "x".repeat(300);
+    let call =
+        json!({"index": 0, "id": id, "type": "function", "function": {"name": "add", "arguments": "{}"}});
+    let choice = json!({"index": 0, "message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"});
+    let whole =
+        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
+    // `async-openai` rejects this reply, so it is parsed again.
+    let lenient = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+    let chunk =
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+    let end = ok_reply(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
+    for first in [ok_reply(&whole), ok_reply(&lenient), stream_reply(&[chunk])] {
+        let is_streamed = first.starts_with(STREAM.as_bytes());
+        let server = Server::with_replies([first, end.clone(), end.clone()]).await;
+        let own = openai(&server);
+        let reply = if is_streamed {
+            let events: Vec<_> = own.stream(&hello()).try_collect().await.unwrap();
+            let Some(ChatEvent::Finished(reply)) = events.into_iter().last() else { panic!() };
+            *reply
+        } else {
+            own.chat(&hello()).await.unwrap()
+        };
+        let result = ToolResult::done(&*id, "add", "1".into());
+        let request = ChatRequest::new([Message::assistant(reply.message), Message::tool(result)]);
+        own.chat(&request).await.unwrap();
+        let other = AsyncOpenAi::new(
+            client_of(OpenAIConfig::new().with_api_base(&server.base_url).with_api_key("k")),
+            "gpt-5",
+        );
+        other.chat(&request).await.unwrap();
+        let sent: Vec<_> = server.take_requests().into_iter().skip(1).map(|it| it.body).collect();
+        assert_eq!(sent[0]["messages"][0]["tool_calls"][0]["id"], id);
+        assert_eq!(sent[0]["messages"][1]["tool_call_id"], id);
+        assert_eq!(sent[1]["messages"][1]["tool_call_id"].as_str().unwrap().len(), 21);
+    }
+}

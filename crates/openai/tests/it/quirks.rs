@@ -473,6 +473,69 @@ async fn call_ids_are_valid_for_the_next_server() {
     }
 }
 
+/// A server gets its own ids back. LiteLLM sends Gemini's thought signature as a part of the id.
+#[tokio::test]
+async fn own_call_ids_are_sent_back_unchanged() {
+    let id = format!("call_1__thought__{}", "c2ln/+".repeat(50));
+    let calls = json!([{"index": 0, "id": id, "function": {"name": "add", "arguments": "{}"}}]);
+    let whole = ok_reply(
+        &json!({"choices": [{"message": {"tool_calls": calls.clone()}, "finish_reason": "tool_calls"}]}),
+    );
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+    let streamed = stream_reply(&[chunk(json!({ "tool_calls": calls })), end]);
+    let replies = [whole, streamed].into_iter().flat_map(|first| {
+        let rest = std::iter::repeat_with(minimal_reply).take(3);
+        std::iter::once(first).chain(rest)
+    });
+    let server = Server::with_replies(replies).await;
+    let own = server.builder().build().unwrap();
+    let other_model = ChatCompletions::builder("gpt-5").base_url(&server.base_url).build().unwrap();
+    let other_server = Server::with_replies(vec![minimal_reply(); 2]).await;
+    for is_streamed in [false, true] {
+        let reply = reply_of(&own, is_streamed).await;
+        server.take_requests();
+        // A saved transcript has the same ids.
+        let reply: AssistantMessage = serde_json::from_value(json!(reply)).unwrap();
+        for _ in 0..2 {
+            let sent = send_back(&own, &server, reply.clone()).await;
+            assert_eq!(sent[0]["tool_calls"][0]["id"], id);
+            assert_eq!(sent[1]["tool_call_id"], id);
+        }
+        let sent = send_back(&other_model, &server, reply.clone()).await;
+        assert_eq!(sent[0]["tool_calls"][0]["id"].as_str().unwrap().len(), 21);
+        assert_eq!(sent[1]["tool_call_id"], sent[0]["tool_calls"][0]["id"]);
+        let foreign = other_server.builder().build().unwrap();
+        assert_eq!(send_back(&foreign, &other_server, reply).await, sent);
+    }
+}
+
+/// Models of two servers share a conversation, and each server gets its ids in the same messages.
+#[tokio::test]
+async fn encoded_results_are_not_shared_between_servers() {
+    let id = "x".repeat(300);
+    let call = json!([{"id": id, "function": {"name": "add", "arguments": "{}"}}]);
+    let first = json!({"choices": [{"message": {"tool_calls": call}, "finish_reason": "tool_calls"}]});
+    let server = Server::with_replies([ok_reply(&first), minimal_reply(), minimal_reply()]).await;
+    let other_server = Server::with_replies(vec![minimal_reply()]).await;
+    let (own, foreign) = (server.builder().build().unwrap(), other_server.builder().build().unwrap());
+    let reply = reply_of(&own, false).await;
+    let messages = [Message::assistant(reply), Message::tool(ToolResult::done(&*id, "add", "1".into()))];
+    let request = ChatRequest::new(messages);
+    let ids_of = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap();
+        (messages[0]["tool_calls"][0]["id"].clone(), messages[1]["tool_call_id"].clone())
+    };
+    let mut sent = Vec::new();
+    for (model, server) in [(&own, &server), (&foreign, &other_server), (&own, &server)] {
+        model.chat(&request).await.unwrap();
+        sent.push(ids_of(&server.take_requests().pop().unwrap().body));
+    }
+    assert_eq!(sent[0], (json!(id), json!(id)));
+    assert_eq!(sent[1].0, sent[1].1);
+    assert_ne!(sent[1].0, json!(id));
+    assert_eq!(sent[2], sent[0]);
+}
+
 /// A conversation with calls is sent with placeholders for their tools if the request offers none.
 #[tokio::test]
 async fn earlier_calls_have_tools_in_a_request_without_tools() {

@@ -17,7 +17,7 @@ use haft_core::{
     toolset::ToolList,
     usage::Usage,
 };
-use haft_openai::ChatCompletions;
+use haft_openai::{ChatCompletions, Responses};
 use serde_json::{Value, json};
 
 use crate::server::{Server, chunks_reply, hello, ok_reply, reply};
@@ -709,4 +709,30 @@ async fn call_in_pieces_is_one_call() {
     }
     let nameless = [delta(0, "fc_1", "{\"id\":7}"), end()];
     assert!(matches!(last(&nameless).await, Err(ModelError::InvalidResponse(_))));
+}
+
+/// A server gets its own ids back, and another model gets shorter ones.
+#[tokio::test]
+async fn own_call_ids_are_sent_back_unchanged() {
+    let id = "x".repeat(300);
+    let mut response = sample_response();
+    response["output"][2]["call_id"] = json!(id);
+    let end = json!({"output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}]});
+    let server = Server::with_replies([ok_reply(&response), ok_reply(&end), ok_reply(&end)]).await;
+    let own = server.responses().build().unwrap();
+    let reply = own.chat(&hello()).await.unwrap().message;
+    let result = ToolResult::done(&*id, "add", "1".into());
+    let request =
+        ChatRequest::new([Message::user("Hello"), Message::assistant(reply), Message::tool(result)]);
+    let ids_of = |body: &Value| {
+        let items = body["input"].as_array().unwrap().iter();
+        items.filter_map(|item| item["call_id"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    own.chat(&request).await.unwrap();
+    let other = Responses::builder("gpt-5").base_url(&server.base_url).build().unwrap();
+    other.chat(&request).await.unwrap();
+    let sent: Vec<_> = server.take_requests().iter().skip(1).map(|request| ids_of(&request.body)).collect();
+    assert_eq!(sent[0], [&*id, &*id]);
+    assert_eq!(sent[1][0], sent[1][1]);
+    assert!(sent[1][0].len() <= 64);
 }

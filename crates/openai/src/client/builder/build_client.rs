@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use haft_core::model::ModelProfile;
+use haft_core::model::{CallIds, ModelProfile};
 
 use super::{BuildError, ModelBuilder};
 use crate::{
@@ -43,7 +43,10 @@ impl<M> ModelBuilder<M> {
             // providers of Gemini models, such as OpenRouter, handle thought signatures themselves.
             needs_signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_thought_signatures(&profile.name),
-            call_ids: defaults.quirks.call_ids.with_maximum(A::MAX_CALL_ID_BYTES),
+            call_ids: CallIds::new(
+                defaults.quirks.call_ids.with_maximum(A::MAX_CALL_ID_BYTES),
+                format!("{} {}", endpoint.address(), profile.name),
+            ),
             has_one_system_message: defaults.quirks.has_one_system_message,
             origin: Origin::Server(endpoint.address().into()),
             media_warning: WarnOnce::default(),

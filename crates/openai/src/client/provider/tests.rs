@@ -1,13 +1,10 @@
 use std::collections::HashSet;
 
-use haft_core::schema::SchemaTarget;
+use haft_core::{model::CallIdFormat, schema::SchemaTarget};
 use reqwest::Url;
 
 use super::{PRESETS, Provider, Quirks, UNKNOWN_SERVER_QUIRKS};
-use crate::{
-    client::endpoint::parse_base_url,
-    format::{CallIdFormat, ReasoningField},
-};
+use crate::{client::endpoint::parse_base_url, format::ReasoningField};
 
 #[test]
 fn provider_is_recognized_by_its_host() {

@@ -154,7 +154,7 @@ impl<'a> Body<'a> {
             stream: variant.is_streamed,
             extra: &client.defaults.extra_fields,
         };
-        (body, ResponsesAccumulator::new(client.encoding.origin.clone(), stored))
+        (body, ResponsesAccumulator::new(&client.encoding, stored))
     }
 }
 

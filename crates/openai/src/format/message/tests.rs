@@ -17,8 +17,10 @@ fn text_only() -> Arc<EncodingOptions> {
 #[test]
 fn encoded_message_is_cached() {
     let message = Arc::new(Message::user("Hi"));
-    let (one, two) =
-        (CachedMessage::of(&message, &text_only()), CachedMessage::of(&message.clone(), &text_only()));
+    let (one, two) = (
+        CachedMessage::of(&message, &text_only(), false),
+        CachedMessage::of(&message.clone(), &text_only(), false),
+    );
     assert!(Arc::ptr_eq(&one, &two));
 }
 
