@@ -39,6 +39,9 @@ pub struct CallPiece {
 /// - A piece with a name begins a new call if its id differs, or if the arguments of the earlier
 ///   call are complete. With the same index and name, another id is a placeholder, such as `null`,
 ///   while the arguments are incomplete.
+/// - A piece with the same id and another index belongs to the same call while the arguments are
+///   incomplete, because some servers count the pieces. If an index returns, it does not count the
+///   pieces, and the parts under different indexes are separate calls.
 /// - Arguments `{}` are preliminary if other arguments follow. LiteLLM sends them first.
 ///
 /// [`ChatEvent::ToolCallStarted`] is emitted after the first arguments that follow the name,
@@ -89,6 +92,22 @@ struct PartialCall {
     is_announced: bool,
     /// `true` while the arguments `{}` are not emitted, because they may be preliminary.
     is_empty_object_held: bool,
+    /// The pieces that may be the beginnings of further calls with the same id.
+    joined: Vec<JoinedPiece>,
+    /// `true` if the first piece may also repeat the id and the name of an earlier, complete call.
+    /// Without arguments, it is no call.
+    is_tentative: bool,
+}
+
+/// A piece with a name and with the id of its call, but with another index.
+#[derive(Debug)]
+struct JoinedPiece {
+    index: i64,
+    name: String,
+    /// The name of the call before this piece.
+    name_before: String,
+    /// The length of the arguments before this piece, in bytes.
+    arguments_start: usize,
 }
 
 impl Default for CallAccumulator {
@@ -132,10 +151,25 @@ impl CallAccumulator {
 
     /// Returns the position of the call that `piece` continues. Returns `None` if `piece` begins a
     /// new call.
-    pub fn find(&self, piece: &CallPiece) -> Option<usize> {
+    pub fn find(&mut self, piece: &CallPiece) -> Option<usize> {
+        self.separate_calls(piece);
         let position = self.candidate(piece)?;
         let call = self.calls.get(position)?;
         (!call.is_followed_by(piece, call.chunk == self.chunk)).then_some(position)
+    }
+
+    /// Separates the parts of a call that have different indexes, if `piece` proves that they are
+    /// separate calls.
+    fn separate_calls(&mut self, piece: &CallPiece) {
+        let Some(call) = self.calls.iter_mut().find(|call| call.is_separated_by(piece)) else { return };
+        let (id, chunk) = (call.received_id.clone(), call.chunk);
+        for (index, name, arguments) in call.split_off_joined() {
+            let position =
+                self.start(&CallPiece { index: Some(index), id: id.clone(), ..CallPiece::default() });
+            if let Some(call) = self.calls.get_mut(position) {
+                (call.name, call.arguments, call.chunk) = (name, arguments, chunk);
+            }
+        }
     }
 
     /// Returns the position of the last call with the index `index`.
@@ -185,10 +219,13 @@ impl CallAccumulator {
             let mut ids = (position + 1..).map(|number| (self.new_id)(received, number));
             ids.find(|id| is_unique(id)).unwrap_or_default()
         });
+        let is_tentative = piece.arguments.trim().is_empty()
+            && self.calls.iter().any(|call| call.is_maybe_repeated_by(piece));
         self.calls.push(PartialCall {
             index: piece.index,
             received_id: piece.id.clone(),
             generated_id,
+            is_tentative,
             ..PartialCall::default()
         });
         position
@@ -244,7 +281,10 @@ impl CallAccumulator {
             match piece.arguments.strip_prefix(&call.arguments) {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None if piece.arguments.is_empty() => {}
-                None => call.arguments.clear(),
+                None => {
+                    call.joined.clear();
+                    call.arguments.clear();
+                }
             }
             if piece.name.is_some() {
                 call.name.clear();
@@ -256,7 +296,7 @@ impl CallAccumulator {
     /// Ends the calls. Emits everything that was held back.
     pub fn finish(&mut self, events: Option<&mut VecDeque<ChatEvent>>) {
         let Some(events) = events else { return };
-        for (index, call) in self.calls.iter_mut().enumerate() {
+        for (index, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| !call.is_tentative) {
             let is_held = take(&mut call.is_empty_object_held);
             if !call.name.is_empty() && !call.is_announced {
                 call.announce(index, events);
@@ -291,7 +331,8 @@ impl CallAccumulator {
     /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if
     /// something interrupted the reply.
     pub fn lacks_arguments(&self) -> bool {
-        self.calls.last().is_some_and(|call| call.arguments.trim().is_empty() && !call.name.is_empty())
+        let last = self.calls.iter().rfind(|call| !call.is_tentative);
+        last.is_some_and(|call| call.arguments.trim().is_empty() && !call.name.is_empty())
     }
 
     /// Returns the calls. A call without arguments gets the arguments `{}`. Calls with neither a
@@ -300,7 +341,8 @@ impl CallAccumulator {
     /// A call whose name is missing is returned with an empty name. The caller must reject such a
     /// reply.
     pub fn into_calls(self) -> Vec<ToolCall> {
-        let is_blank = |call: &PartialCall| call.name.is_empty() && call.arguments.is_empty();
+        let is_blank =
+            |call: &PartialCall| call.is_tentative || (call.name.is_empty() && call.arguments.is_empty());
         let calls = self.calls.into_iter().filter(|call| !is_blank(call)).map(PartialCall::into_call);
         // The calls are copied into an allocation of the exact size. Reusing the allocation would
         // waste memory, because a `PartialCall` is larger than a `ToolCall`, and messages are kept
@@ -330,11 +372,14 @@ impl PartialCall {
             // Some servers send a placeholder such as `null` as the id of the later pieces.
             return !(has_same_index && repeats_name && !self.is_over());
         }
-        if has_same_id && repeats_name && (self.is_replaced_by(piece) || self.is_repeated_by(piece)) {
+        let has_other_index = self.has_other_index(piece);
+        let is_replaced = !has_other_index && self.is_replaced_by(piece);
+        if has_same_id && repeats_name && (is_replaced || self.is_repeated_by(piece)) {
             return false;
         }
         if self.is_over() {
-            return !repeats_name || !piece.arguments.trim().is_empty();
+            let is_maybe_repeated = !(has_same_id && has_other_index) && piece.arguments.trim().is_empty();
+            return !repeats_name || !is_maybe_repeated;
         }
         if has_same_index {
             return false;
@@ -350,10 +395,56 @@ impl PartialCall {
         begins_call || (!self.arguments.is_empty() && !piece.continues_arguments())
     }
 
-    /// Returns `true` if the arguments are a complete JSON object. Arguments are parsed only if
-    /// they end with a brace.
+    /// Returns `true` if the arguments are a complete JSON value, which cannot be continued. A
+    /// number can be continued. Arguments are parsed only if their first and last characters match.
     fn is_over(&self) -> bool {
-        self.arguments.trim_end().ends_with('}') && is_json(&self.arguments)
+        let text = self.arguments.trim();
+        let is_enclosed = |(open, close)| text.len() > 1 && text.starts_with(open) && text.ends_with(close);
+        let may_be_over = [('{', '}'), ('[', ']'), ('"', '"')].into_iter().any(is_enclosed)
+            || matches!(text, "null" | "true" | "false");
+        may_be_over && is_json(text)
+    }
+
+    /// Returns `true` if this call and `piece` have different indexes.
+    fn has_other_index(&self, piece: &CallPiece) -> bool {
+        self.index.zip(piece.index).is_some_and(|(own, other)| own != other)
+    }
+
+    /// Returns `true` if `piece` either repeats the id and the name of this complete call, or begins
+    /// another call with the same id.
+    fn is_maybe_repeated_by(&self, piece: &CallPiece) -> bool {
+        let has_same_id = piece.id.is_some() && self.received_id == piece.id;
+        has_same_id
+            && piece.name.as_ref() == Some(&self.name)
+            && self.has_other_index(piece)
+            && self.is_over()
+    }
+
+    /// Returns `true` if the joined pieces are calls of their own, because the index of `piece`
+    /// returns: an index that counts the pieces never returns. If the joined piece with this index
+    /// repeats the name, it may also be a part of this call.
+    fn is_separated_by(&self, piece: &CallPiece) -> bool {
+        let has_same_id = piece.id.is_none() || self.received_id == piece.id;
+        let begins_call = |it: &JoinedPiece| Some(it.index) == piece.index && it.name != it.name_before;
+        let is_known = piece.index.is_some() && self.index == piece.index;
+        !self.joined.is_empty()
+            && !self.is_announced
+            && has_same_id
+            && (is_known || self.joined.iter().any(begins_call))
+    }
+
+    /// Removes the joined pieces, and what followed each of them. Returns their indexes, names and
+    /// arguments.
+    fn split_off_joined(&mut self) -> Vec<(i64, String, String)> {
+        let mut calls = Vec::new();
+        for piece in take(&mut self.joined).into_iter().rev() {
+            self.name = piece.name_before;
+            let arguments = self.arguments.get(piece.arguments_start..).unwrap_or_default().to_owned();
+            self.arguments.truncate(self.arguments.len() - arguments.len());
+            calls.push((piece.index, piece.name, arguments));
+        }
+        calls.reverse();
+        calls
     }
 
     /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
@@ -375,11 +466,14 @@ impl PartialCall {
         index: usize,
         events: Option<&mut VecDeque<ChatEvent>>,
     ) -> Result<usize, ModelError> {
+        self.is_tentative &= piece.arguments.trim().is_empty();
         if self.is_replaced_by(&piece) {
+            self.joined.clear();
             self.arguments.clear();
         } else if self.is_repeated_by(&piece) {
             piece.arguments.clear();
         }
+        self.add_joined(&piece);
         let added = self.add_name(piece.name.unwrap_or_default());
         let arguments = piece.arguments;
         if self.arguments.len().saturating_add(arguments.len()) > ARGUMENT_BYTES {
@@ -402,12 +496,27 @@ impl PartialCall {
             let all_held = take(&mut self.is_empty_object_held).then(|| self.arguments.clone());
             let is_first = all_held.is_some();
             self.emit_or_hold(index, all_held.unwrap_or(arguments), is_first, events);
-        } else if !self.name.is_empty() && !arguments.is_empty() && (added == 0 || self.is_over()) {
+        } else if !self.name.is_empty()
+            && !arguments.is_empty()
+            && !self.is_tentative
+            && (added == 0 || self.is_over())
+        {
             // A name that arrives together with incomplete arguments may still be incomplete.
             self.announce(index, events);
             self.emit_or_hold(index, self.arguments.clone(), true, events);
         }
         Ok(bytes)
+    }
+
+    /// Records `piece` if it may be the beginning of another call with the same id.
+    fn add_joined(&mut self, piece: &CallPiece) {
+        let has_same_id = piece.id.is_some() && self.received_id == piece.id;
+        let Some((index, name)) = piece.index.zip(piece.name.as_ref()) else { return };
+        let is_open = !self.is_announced && self.joined.len() < REPLY_CALLS;
+        if is_open && has_same_id && self.has_other_index(piece) && !self.name.is_empty() {
+            let (name, name_before) = (name.clone(), self.name.clone());
+            self.joined.push(JoinedPiece { index, name, name_before, arguments_start: self.arguments.len() });
+        }
     }
 
     /// Adds `piece` to the name, unless it repeats the name. Returns the number of added bytes.

@@ -218,11 +218,191 @@ fn parallel_calls_stay_separate() {
             ],
         ),
     ];
-    for (case, chunks) in cases {
+    for (case, chunks) in cases.into_iter().chain(calls_with_one_id()) {
         check(case, &chunks, &[("dock_list", one), ("ship_list", two)]);
     }
     let same = vec![vec![(None, "", "now", ""), (None, "", "today", "")]];
     check("names in one chunk", &same, &[("now", "{}"), ("today", "{}")]);
+}
+
+/// Streams of two calls with the same id under different indexes.
+fn calls_with_one_id() -> Vec<(&'static str, Vec<Vec<Piece>>)> {
+    let (one, two) = (r#"{"n":1}"#, r#"{"n":2}"#);
+    let second = Some(1);
+    let cases: [(&str, &[Piece]); 7] = [
+        ("one id, whole calls", &[(I, "0", "dock_list", one), (second, "0", "ship_list", two)]),
+        (
+            "one id, arguments after the name",
+            &[
+                (I, "0", "dock_list", ""),
+                (I, "", "", one),
+                (second, "0", "ship_list", ""),
+                (second, "", "", two),
+            ],
+        ),
+        (
+            "one id, names in pieces",
+            &[
+                (I, "0", "dock_", ""),
+                (I, "0", "list", one),
+                (second, "0", "ship_", ""),
+                (second, "0", "list", two),
+            ],
+        ),
+        (
+            "one id, names first",
+            &[
+                (I, "0", "dock_list", ""),
+                (second, "0", "ship_list", ""),
+                (I, "", "", one),
+                (second, "", "", two),
+            ],
+        ),
+        (
+            "one id in each piece, names first",
+            &[
+                (I, "0", "dock_list", ""),
+                (second, "0", "ship_list", ""),
+                (I, "0", "", r#"{"n""#),
+                (second, "0", "", r#"{"n":"#),
+                (I, "0", "", ":1}"),
+                (second, "0", "", "2}"),
+            ],
+        ),
+        (
+            "one id, names in pieces first",
+            &[
+                (I, "0", "dock_", ""),
+                (I, "0", "list", ""),
+                (second, "0", "ship_", ""),
+                (second, "0", "list", ""),
+                (I, "0", "", one),
+                (second, "0", "", two),
+            ],
+        ),
+        (
+            "one id and one index",
+            &[(I, "0", "dock_list", ""), (I, "", "", one), (I, "0", "ship_list", ""), (I, "", "", two)],
+        ),
+    ];
+    cases.into_iter().map(|(case, pieces)| (case, one_per_chunk(pieces))).collect()
+}
+
+/// Calls of one tool with the same id under different indexes, and calls without arguments.
+#[test]
+fn calls_of_one_tool_with_one_id_stay_separate() {
+    let (one, two) = (r#"{"n":1}"#, r#"{"n":2}"#);
+    let second = Some(1);
+    type Case = (&'static str, &'static [Piece], &'static [(&'static str, &'static str)]);
+    let cases: [Case; 9] = [
+        (
+            "arguments beside the name",
+            &[(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get", r#"{"n":2}"#)],
+            &[("get", r#"{"n":1}"#), ("get", r#"{"n":2}"#)],
+        ),
+        (
+            "arguments after the name",
+            &[(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get", ""), (Some(1), "", "", r#"{"n":2}"#)],
+            &[("get", r#"{"n":1}"#), ("get", r#"{"n":2}"#)],
+        ),
+        (
+            "names first",
+            &[
+                (I, "0", "get", ""),
+                (Some(1), "0", "get", ""),
+                (I, "0", "", r#"{"n":1}"#),
+                (Some(1), "0", "", r#"{"n":2}"#),
+            ],
+            &[("get", r#"{"n":1}"#), ("get", r#"{"n":2}"#)],
+        ),
+        (
+            "the first call has empty arguments",
+            &[(I, "0", "get", "{}"), (Some(1), "0", "get", r#"{"n":2}"#)],
+            &[("get", "{}"), ("get", r#"{"n":2}"#)],
+        ),
+        (
+            "the first call has no arguments",
+            &[(I, "0", "now", ""), (Some(1), "0", "get", r#"{"n""#), (Some(1), "0", "", ":2}")],
+            &[("now", "{}"), ("get", r#"{"n":2}"#)],
+        ),
+        (
+            "the second name begins with the first",
+            &[(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get_all", r#"{"n":2}"#)],
+            &[("get", r#"{"n":1}"#), ("get_all", r#"{"n":2}"#)],
+        ),
+        (
+            "arguments that are no object",
+            &[(I, "0", "get", "[1]"), (Some(1), "0", "put", r#""x""#), (Some(2), "0", "now", "null")],
+            &[("get", "[1]"), ("put", r#""x""#), ("now", "null")],
+        ),
+        (
+            "a repeated name after the arguments is no call",
+            &[(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get", ""), (Some(2), "0", "get", " ")],
+            &[("get", r#"{"n":1}"#)],
+        ),
+        (
+            "a repeated call is one call",
+            &[(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get", r#"{"n":1}"#)],
+            &[("get", r#"{"n":1}"#)],
+        ),
+    ];
+    for (case, pieces, expected) in cases {
+        check(case, &one_per_chunk(pieces), expected);
+    }
+    let whole = vec![vec![(I, "0", "get", one), (second, "0", "get", two)]];
+    check("in one chunk", &whole, &[("get", one), ("get", two)]);
+}
+
+/// An index that counts the pieces never returns, so the pieces of a name stay together.
+#[test]
+fn index_that_counts_the_pieces_separates_no_calls() {
+    let cases: [(&str, &[Piece]); 3] = [
+        (
+            "whole name in each piece",
+            &[
+                (I, "a", "dock_list", ""),
+                (Some(1), "a", "dock_list", r#"{"n""#),
+                (Some(2), "a", "dock_list", ":1}"),
+            ],
+        ),
+        (
+            "cumulative name",
+            &[(I, "a", "do", ""), (Some(1), "a", "dock_", ""), (Some(2), "a", "dock_list", r#"{"n":1}"#)],
+        ),
+        (
+            "whole name under a second index",
+            &[(I, "a", "dock_list", ""), (Some(1), "a", "dock_list", r#"{"n""#), (Some(1), "a", "", ":1}")],
+        ),
+    ];
+    for (case, pieces) in cases {
+        check(case, &one_per_chunk(pieces), &[("dock_list", r#"{"n":1}"#)]);
+    }
+}
+
+/// The results of two calls are told apart by their ids.
+#[test]
+fn calls_with_one_id_get_distinct_ids() {
+    for pieces in [
+        vec![(I, "0", "dock", ""), (Some(1), "0", "ship", ""), (I, "", "", "{}"), (Some(1), "", "", "{}")],
+        vec![(I, "0", "get", r#"{"n":1}"#), (Some(1), "0", "get", ""), (Some(1), "", "", r#"{"n":2}"#)],
+    ] {
+        let (mut calls, mut events) = (CallAccumulator::default(), VecDeque::new());
+        for it in &pieces {
+            calls.begin_chunk();
+            calls.push(piece(it), Some(&mut events)).unwrap();
+        }
+        calls.finish(Some(&mut events));
+        assert_eq!(calls.received_ids().collect::<Vec<_>>(), ["0"]);
+        let started: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                ChatEvent::ToolCallStarted { id, .. } => Some(id.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(started, ["0", "0_2"]);
+        assert_eq!(calls.into_calls().into_iter().map(|call| call.id).collect::<Vec<_>>(), started);
+    }
 }
 
 /// The name is announced once, and only after the first arguments that follow it.
