@@ -75,21 +75,23 @@ pub(crate) fn to_langchain_with(message: &Message, images: Images) -> foreign::M
             if pictures.is_empty() { human } else { human.with_images(pictures) }
         }
         MessageBody::User { .. } => foreign::Message::new_human_message(message.text()),
-        MessageBody::Assistant(reply) => {
-            let text = match &reply.refusal {
-                Some(refusal) if reply.content.is_empty() => refusal.clone(),
-                _ => reply.text(),
-            };
-            let calls = to_langchain_calls(&reply.tool_calls);
-            if calls.is_empty() {
-                foreign::Message::new_ai_message(text)
-            } else {
-                foreign::Message::new_ai_message_with_tool_calls(text, &calls)
-            }
-        }
+        MessageBody::Assistant(reply) => reply_to_langchain(reply, &to_langchain_calls(&reply.tool_calls)),
         MessageBody::Tool(result) => {
             foreign::Message::new_tool_message(result.model_text(), result.call_id.as_str())
         }
+    }
+}
+
+/// Converts `reply` to a LangChain message with the calls `calls`.
+pub(crate) fn reply_to_langchain(reply: &AssistantMessage, calls: &[foreign::ToolCall]) -> foreign::Message {
+    let text = match &reply.refusal {
+        Some(refusal) if reply.content.is_empty() => refusal.clone(),
+        _ => reply.text(),
+    };
+    if calls.is_empty() {
+        foreign::Message::new_ai_message(text)
+    } else {
+        foreign::Message::new_ai_message_with_tool_calls(text, calls)
     }
 }
 

@@ -15,7 +15,7 @@ use langchain_rust::language_models::{LLMError, LLMEvent, llm::LLM};
 use haft_core::{
     ChatModel,
     message::AssistantMessage,
-    model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
+    model::{CallIds, ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
 
 pub(crate) use error::{MAX_MESSAGE_BYTES, from_langchain};
@@ -54,7 +54,9 @@ const NO_RESULT: &str = "the stream ended without a result";
 /// lost. A stream has the whole text in one event. [`with_streaming`](Self::with_streaming) changes
 /// this.
 ///
-/// Calls keep their ids. An empty or repeated id in a reply is replaced.
+/// Calls keep their ids. An empty or repeated id in a reply is replaced. A request has ids that
+/// OpenAI, Anthropic and Mistral accept: an id of another model that is too long or has other
+/// characters is replaced in the call and in its result.
 ///
 /// # Examples
 ///
@@ -76,6 +78,7 @@ const NO_RESULT: &str = "the stream ended without a result";
 pub struct LangChainModel {
     llm: Box<dyn LLM>,
     profile: ModelProfile,
+    call_ids: CallIds,
     format: Option<StreamFormat>,
 }
 
@@ -108,7 +111,7 @@ impl LangChainModel {
     /// a text model with tool calls and without structured output.
     pub fn new(name: impl Into<String>, llm: impl Into<Box<dyn LLM>>) -> Self {
         let profile = ModelProfile { supports_json_schema: false, ..ModelProfile::new(name) };
-        Self { llm: llm.into(), profile, format: None }
+        Self { llm: llm.into(), call_ids: request::call_ids(&profile.name), profile, format: None }
     }
 
     /// Sets the name and the capabilities of the model.
@@ -129,6 +132,7 @@ impl LangChainModel {
     /// ```
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
+        self.call_ids = request::call_ids(&profile.name);
         self.profile = profile;
         self
     }
@@ -142,13 +146,13 @@ impl LangChainModel {
     }
 
     fn prepare(&self, request: &ChatRequest) -> Prepared {
-        request::prepare(&*self.llm, &self.profile, request, self.format.is_some())
+        request::prepare(&*self.llm, &self.profile, &self.call_ids, request, self.format.is_some())
     }
 
     async fn generate(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let Prepared { llm, messages } = self.prepare(request);
         let result = llm.generate(&messages).await.map_err(from_langchain)?;
-        reply::from_result(result, None, request)
+        reply::from_result(result, None, request, &self.call_ids)
     }
 
     /// Streams a reply and parses its items with `reader`.
@@ -160,7 +164,7 @@ impl LangChainModel {
         let items = async move {
             let Prepared { llm, messages } = self.prepare(request);
             let items = llm.stream(&messages).await.map_err(from_langchain)?;
-            Ok(stream_reader::read(items, reader))
+            Ok(stream_reader::read(items, reader.with_call_ids(self.call_ids.clone())))
         };
         stream::once(items).try_flatten()
     }
@@ -184,7 +188,7 @@ impl LangChainModel {
                         }
                         LLMEvent::Done(result) => {
                             let is_text_sent = !text.is_empty();
-                            let response = reply::from_result(result, Some(text), request)?;
+                            let response = reply::from_result(result, Some(text), request, &self.call_ids)?;
                             return Ok((response, is_text_sent));
                         }
                         _ => {}

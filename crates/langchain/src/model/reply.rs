@@ -7,8 +7,8 @@ use langchain_rust::{language_models::GenerateResult, schemas as foreign};
 use haft_core::{
     ToolCall,
     content::Content,
-    message::AssistantMessage,
-    model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
+    message::{AssistantMessage, ProviderData},
+    model::{CallIds, ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
     toolset::ToolList,
     usage::Usage,
 };
@@ -31,6 +31,7 @@ pub(super) fn from_result(
     result: GenerateResult,
     streamed: Option<String>,
     request: &ChatRequest,
+    call_ids: &CallIds,
 ) -> Result<ChatResponse, ModelError> {
     let GenerateResult { tokens, generation, tool_calls } = result;
     let written = foreign::ToolCall::parse_list(&generation).filter(|calls| !calls.is_empty());
@@ -44,9 +45,11 @@ pub(super) fn from_result(
     };
     let mut tool_calls = from_langchain_calls(calls);
     let is_truncated = tool_calls.iter().any(has_truncated_arguments);
+    let mut provider_data = ProviderData::default();
+    call_ids.record_issued(tool_calls.iter().map(|call| &*call.id), &mut provider_data);
     make_ids_unique(&mut tool_calls);
     let content = if text.is_empty() { Vec::new() } else { vec![Content::text(text)] };
-    let message = AssistantMessage { content, tool_calls, ..AssistantMessage::default() };
+    let message = AssistantMessage { content, tool_calls, provider_data, ..AssistantMessage::default() };
     if is_truncated {
         return Err(error::truncated(INCOMPLETE_CALL, message));
     }

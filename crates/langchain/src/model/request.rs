@@ -6,16 +6,16 @@ use langchain_rust::{
 };
 
 use haft_core::{
-    message::MessageBody,
+    message::{AssistantMessage, MessageBody},
     model::{
-        ChatRequest, ChatSettings, ModelProfile, ResponseFormat, ToolChoice, later_system_text,
-        split_system_messages,
+        CallIdFormat, CallIds, ChatRequest, ChatSettings, KeptIds, ModelProfile, ResponseFormat, ToolChoice,
+        later_system_text, split_system_messages,
     },
     schema::SchemaTarget,
     toolset::ToolList,
 };
 
-use crate::message::{Images, to_langchain_with};
+use crate::message::{Images, reply_to_langchain, to_langchain_calls, to_langchain_with};
 
 /// The form of schemas that OpenAI and the compatible servers read. The other models of LangChain
 /// read it as well.
@@ -27,10 +27,20 @@ pub(super) struct Prepared {
     pub(super) messages: Vec<foreign::Message>,
 }
 
+/// Returns the call ids of the model with the name `name`. The address of its server is unknown.
+///
+/// Unless the provider of the model has another format, the ids are valid for OpenAI (40 bytes) and
+/// for Anthropic and Bedrock (letters, digits, `_` and `-`).
+pub(super) fn call_ids(name: &str) -> CallIds {
+    let format = CallIdFormat::of_model(name).unwrap_or(CallIdFormat::WordOfAtMost(40));
+    CallIds::new(format, format!("langchain {name}"))
+}
+
 /// Returns a clone of `llm` with the options of `request`, and the messages of `request`.
 pub(super) fn prepare(
     llm: &dyn LLM,
     profile: &ModelProfile,
+    call_ids: &CallIds,
     request: &ChatRequest,
     is_streamed: bool,
 ) -> Prepared {
@@ -40,18 +50,38 @@ pub(super) fn prepare(
         llm.add_options(options);
     }
     let images = if profile.supports_images { Images::Attach } else { Images::Describe };
-    Prepared { llm, messages: messages(request, images) }
+    Prepared { llm, messages: messages(request, call_ids, images) }
 }
 
 /// Returns the messages of `request`, with at most one system message, the first.
-fn messages(request: &ChatRequest, images: Images) -> Vec<foreign::Message> {
+fn messages(request: &ChatRequest, call_ids: &CallIds, images: Images) -> Vec<foreign::Message> {
     let (system, others) = split_system_messages(request.all_messages());
     let first = system.map(foreign::Message::new_system_message);
-    let others = others.into_iter().map(|message| match message.body() {
-        MessageBody::System { .. } => foreign::Message::new_human_message(later_system_text(&message.text())),
-        _ => to_langchain_with(message, images),
+    let mut kept = KeptIds::default();
+    let others = others.into_iter().map(|message| {
+        let is_id_kept = kept.advance(message, call_ids);
+        match message.body() {
+            MessageBody::System { .. } => {
+                foreign::Message::new_human_message(later_system_text(&message.text()))
+            }
+            MessageBody::Assistant(reply) => reply_to_langchain(reply, &calls(reply, call_ids)),
+            MessageBody::Tool(result) => {
+                let id = call_ids.id_of_result(&result.call_id, is_id_kept);
+                foreign::Message::new_tool_message(result.model_text(), id)
+            }
+            MessageBody::User { .. } => to_langchain_with(message, images),
+        }
     });
     first.into_iter().chain(others).collect()
+}
+
+/// Returns the calls of `reply` with ids that the server accepts.
+fn calls(reply: &AssistantMessage, call_ids: &CallIds) -> Vec<foreign::ToolCall> {
+    let mut calls = to_langchain_calls(&reply.tool_calls);
+    for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
+        call.id = call_ids.id_of_call(reply, &own.id).into_owned();
+    }
+    calls
 }
 
 /// Returns the options of `request`, or `None` if it has only default values.

@@ -16,8 +16,8 @@ use serde_json::Value;
 use haft_core::{
     content::Content,
     limits::SERVER_MESSAGE_BYTES,
-    message::AssistantMessage,
-    model::{CallAccumulator, CallPiece, ChatEvent, ChatResponse, FinishReason, ModelError},
+    message::{AssistantMessage, ProviderData},
+    model::{CallAccumulator, CallIds, CallPiece, ChatEvent, ChatResponse, FinishReason, ModelError},
     usage::Usage,
 };
 
@@ -43,6 +43,12 @@ impl Reader {
 
     pub(super) fn ollama() -> Self {
         Self { parse: ollama::parse, ends_at_marker: true, reply: Accumulator::default() }
+    }
+
+    /// Sets the ids that the server accepts. Its own ids are stored in the reply.
+    pub(super) fn with_call_ids(mut self, ids: CallIds) -> Self {
+        self.reply.call_ids = ids;
+        self
     }
 
     /// Parses an item and returns its events, or the whole reply after the end of the stream.
@@ -111,6 +117,7 @@ struct Accumulator {
     reasoning: String,
     refusal: String,
     calls: CallAccumulator,
+    call_ids: CallIds,
     /// The index of the last block of Anthropic that is not a call.
     other_block: Option<i64>,
     finish_reason: Option<FinishReason>,
@@ -175,12 +182,14 @@ impl Accumulator {
     /// Takes the received parts as a message.
     fn take_message(&mut self) -> AssistantMessage {
         let optional = |text: String| Some(text).filter(|text| !text.is_empty());
+        let mut provider_data = ProviderData::default();
+        self.call_ids.record_issued(self.calls.received_ids(), &mut provider_data);
         AssistantMessage {
             content: optional(take(&mut self.text)).into_iter().map(Content::text).collect(),
             reasoning: optional(take(&mut self.reasoning)),
             tool_calls: take(&mut self.calls).into_calls(),
             refusal: optional(take(&mut self.refusal)),
-            ..AssistantMessage::default()
+            provider_data,
         }
     }
 

@@ -1,9 +1,9 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel as _, Message, Schema, ToolDefinition, ToolName, ToolResult, Toolset,
+    ChatModel as _, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolResult, Toolset,
     content::Content,
-    message::MessageBody,
+    message::{AssistantMessage, MessageBody},
     model::{
         ChatEvent, ChatRequest, ChatResponse, ChatSettings, FinishReason, ModelError, ModelProfile,
         ToolChoice,
@@ -58,6 +58,66 @@ async fn langchain_model_drives_an_agent() {
         ("add", "Adds two integers.")
     );
     assert_eq!(functions[0].parameters["required"], json!(["x", "y"]));
+}
+
+/// Sends `reply` with the results of its calls. Returns the ids of the calls and of the results.
+async fn sent_ids(name: &str, reply: &AssistantMessage) -> (Vec<String>, Vec<String>) {
+    let llm = FakeLlm::with_results([text("ok")]);
+    let results = reply.tool_calls.iter().map(|call| ToolResult::done(&*call.id, "add", "1".into()));
+    let messages: Vec<_> =
+        [Message::assistant(reply.clone())].into_iter().chain(results.map(Message::tool)).collect();
+    LangChainModel::new(name, llm.clone()).chat(&ChatRequest::new(messages)).await.unwrap();
+    let request = llm.requests.lock().unwrap().pop().unwrap();
+    let calls = request[0].parse_tool_calls().into_iter().map(|call| call.id).collect();
+    (calls, request[1..].iter().filter_map(|message| message.id.clone()).collect())
+}
+
+/// The ids of calls and results from another model are valid for each server of LangChain.
+#[tokio::test]
+async fn call_ids_are_valid_for_the_next_server() {
+    let long = "x".repeat(50);
+    let ids = ["call_1", "functions.add:0", "", "abcDEF123", &long, &format!("{long}y")];
+    let tool_calls: Vec<_> = ids.iter().map(|id| ToolCall::new(*id, "add", "{}")).collect();
+    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let is_nine: fn(&str) -> bool = |id| id.len() == 9 && id.bytes().all(|it| it.is_ascii_alphanumeric());
+    let is_word: fn(&str) -> bool = |id| {
+        (1..=40).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it))
+    };
+    for (name, is_valid) in [("gpt-5", is_word), ("claude-sonnet-5", is_word), ("mistral-small", is_nine)] {
+        let (calls, results) = sent_ids(name, &reply).await;
+        assert_eq!(calls, results);
+        assert!(calls.iter().all(|id| is_valid(id)), "{calls:?}");
+        assert!(calls.contains(&ids[3].to_owned()));
+        let distinct: std::collections::HashSet<_> = calls.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "{calls:?}");
+        assert_eq!(sent_ids(name, &reply).await, (calls, results));
+    }
+}
+
+/// A model gets its own ids back. LiteLLM sends Gemini's thought signature as a part of the id.
+#[tokio::test]
+async fn own_call_ids_are_sent_back_unchanged() {
+    let id = format!("call_1__thought__{}", "c2ln/+".repeat(50));
+    let result = || calls([(&*id, "add", "{}")]);
+    let call = json!([{"index": 0, "id": id, "function": {"name": "add", "arguments": "{}"}}]);
+    let chunk = json!({"choices": [{"delta": {"tool_calls": call}, "finish_reason": "tool_calls"}]});
+    for (step, format) in [
+        (Step::Result(result()), None),
+        (Step::Pieces(Vec::new(), Some(result())), Some(StreamFormat::Events)),
+        (Step::Items(vec![chunk]), Some(StreamFormat::OpenAi)),
+    ] {
+        let model = LangChainModel::new("gemini-3-pro", FakeLlm::new([step]));
+        let model = match format {
+            Some(format) => model.with_streaming(format),
+            None => model,
+        };
+        let reply = model.chat(&ChatRequest::new([Message::user("Hi")])).await.unwrap().message;
+        let own = vec![id.clone()];
+        assert_eq!(sent_ids("gemini-3-pro", &reply).await, (own.clone(), own), "{format:?}");
+        let (calls, results) = sent_ids("gpt-5", &reply).await;
+        assert_eq!(calls, results);
+        assert_eq!(calls[0].len(), 21);
+    }
 }
 
 /// Messages of all roles reach a LangChain model, with images if it supports them.
