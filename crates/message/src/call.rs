@@ -38,6 +38,29 @@ impl ToolCall {
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<JsonText>) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
+
+    /// Returns the arguments for a request that contains this call: unchanged if they are a JSON
+    /// object, `{}` if they are empty, or else their text wrapped in an object.
+    ///
+    /// OpenAI accepts any text as arguments. llama.cpp, vLLM and others reject arguments that are
+    /// not a JSON object, so a single malformed call would make every later request of the
+    /// conversation fail.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_message::ToolCall;
+    ///
+    /// let call = ToolCall::new("call_1", "add", r#"{"x": 1"#);
+    /// assert_eq!(call.arguments_object(), r#"{"malformed_arguments":"{\"x\": 1"}"#);
+    /// ```
+    pub fn arguments_object(&self) -> Cow<'_, str> {
+        match self.arguments.value() {
+            Ok(Value::Object(_)) => Cow::Borrowed(&self.arguments),
+            _ if self.arguments.trim().is_empty() => Cow::Borrowed("{}"),
+            _ => Cow::Owned(json!({"malformed_arguments": &*self.arguments}).to_string()),
+        }
+    }
 }
 
 /// Creates a call from its id, the tool name, and the arguments as a JSON text or a JSON value.

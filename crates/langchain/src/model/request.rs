@@ -75,11 +75,12 @@ fn messages(request: &ChatRequest, call_ids: &CallIds, images: Images) -> Vec<fo
     first.into_iter().chain(others).collect()
 }
 
-/// Returns the calls of `reply` with ids that the server accepts.
+/// Returns the calls of `reply` with ids and arguments that the server accepts.
 fn calls(reply: &AssistantMessage, call_ids: &CallIds) -> Vec<foreign::ToolCall> {
     let mut calls = to_langchain_calls(&reply.tool_calls);
     for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
         call.id = call_ids.id_of_call(reply, &own.id).into_owned();
+        call.arguments = own.arguments_object().into_owned();
     }
     calls
 }

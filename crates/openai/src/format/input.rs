@@ -18,7 +18,7 @@ use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
     content::{Medium, joined_text},
-    message::{arguments_object, valid_name},
+    message::valid_name,
     to_raw_json,
 };
 use crate::{
@@ -258,6 +258,6 @@ fn call_item(reply: &AssistantMessage, call: &ToolCall, encoding: &EncodingOptio
         "type": "function_call",
         "call_id": encoding.call_ids.id_of_call(reply, &call.id),
         "name": valid_name(&call.name),
-        "arguments": arguments_object(&call.arguments),
+        "arguments": call.arguments_object(),
     })
 }

@@ -7,7 +7,6 @@ use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
     message::{AssistantMessage, MessageBody},
     model::{KeptIds, later_system_text, split_system_messages},
-    schema::JsonText,
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 use serde_json::Value;
@@ -347,8 +346,7 @@ impl ReasoningField {
 
 impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
-        let function =
-            CalledFunction { name: valid_name(&call.name), arguments: arguments_object(&call.arguments) };
+        let function = CalledFunction { name: valid_name(&call.name), arguments: call.arguments_object() };
         Self { id: Cow::Borrowed(&call.id), r#type: "function", function, extra_content: None }
     }
 }
@@ -362,18 +360,5 @@ pub(crate) fn valid_name(name: &str) -> Cow<'_, str> {
         Cow::Borrowed(name)
     } else {
         Cow::Owned(ToolName::sanitize(name).as_str().to_owned())
-    }
-}
-
-/// Returns `arguments` if they are a JSON object, or `{}` if they are empty. Any other text is
-/// wrapped in a JSON object.
-///
-/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others reject arguments that are not a
-/// JSON object, so a single malformed call would make every later request of the conversation fail.
-pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
-    match arguments.value() {
-        Ok(Value::Object(_)) => Cow::Borrowed(arguments),
-        _ if arguments.trim().is_empty() => Cow::Borrowed("{}"),
-        _ => Cow::Owned(json!({"malformed_arguments": arguments}).to_string()),
     }
 }

@@ -736,3 +736,33 @@ async fn own_call_ids_are_sent_back_unchanged() {
     assert_eq!(sent[1][0], sent[1][1]);
     assert!(sent[1][0].len() <= 64);
 }
+
+/// llama.cpp parses the arguments of earlier calls, and returns 500 if one of them is malformed. The
+/// request contains the text of the model in an object.
+#[tokio::test]
+async fn malformed_arguments_of_an_earlier_call_are_sent_in_an_object() {
+    let arguments = [r#"{"x": 1}"#, "", r#"{"x": 1"#, r#"{"x":"\ud800"}"#, "[1]", "null"];
+    let ids = ["a", "b", "c", "d", "e", "f"];
+    let tool_calls = ids.iter().zip(arguments).map(|(id, it)| ToolCall::new(*id, "add", it)).collect();
+    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let results = ids.map(|id| Message::tool(ToolResult::done(id, "add", "1".into())));
+    let request =
+        ChatRequest::new([Message::user("Hi"), Message::assistant(reply)].into_iter().chain(results));
+    let chat = ok_reply(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
+    let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
+    let server = Server::with_replies([ok_reply(&json!({ "output": [message] })), chat]).await;
+    server.responses().build().unwrap().chat(&request).await.unwrap();
+    server.builder().build().unwrap().chat(&request).await.unwrap();
+    let bodies: Vec<_> = server.take_requests().into_iter().map(|it| it.body).collect();
+    let items = bodies[0]["input"].as_array().unwrap().iter();
+    let responses: Vec<_> = items.filter_map(|item| item["arguments"].as_str()).collect();
+    let calls = bodies[1]["messages"][1]["tool_calls"].as_array().unwrap().iter();
+    let chat: Vec<_> = calls.map(|call| call["function"]["arguments"].as_str().unwrap()).collect();
+    assert_eq!(responses, chat);
+    for (text, sent) in arguments.into_iter().zip(chat) {
+        let sent: Value = serde_json::from_str(sent).unwrap();
+        let wrapped = sent.as_object().unwrap().get("malformed_arguments");
+        let is_object = serde_json::from_str::<Value>(text).is_ok_and(|it| it.is_object());
+        assert_eq!(wrapped.and_then(Value::as_str), (!is_object && !text.is_empty()).then_some(text));
+    }
+}

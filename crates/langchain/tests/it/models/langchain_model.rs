@@ -120,6 +120,24 @@ async fn own_call_ids_are_sent_back_unchanged() {
     }
 }
 
+/// Servers parse the arguments of earlier calls, and would reject every later request. The model
+/// reads its own text.
+#[tokio::test]
+async fn malformed_arguments_are_wrapped_in_an_object() {
+    let arguments = [r#"{"x": 1}"#, " ", r#"{"x": 1"#, "[1]"];
+    let tool_calls = (0..).zip(arguments).map(|(id, it)| ToolCall::new(format!("call_{id}"), "add", it));
+    let reply = AssistantMessage { tool_calls: tool_calls.collect(), ..AssistantMessage::default() };
+    let llm = FakeLlm::with_results([text("ok")]);
+    let request = ChatRequest::new([Message::assistant(reply)]);
+    LangChainModel::new("fake", llm.clone()).chat(&request).await.unwrap();
+    let request = llm.requests.lock().unwrap().pop().unwrap();
+    let sent: Vec<_> = request[0].parse_tool_calls().into_iter().map(|call| call.arguments).collect();
+    assert_eq!(
+        sent,
+        [r#"{"x": 1}"#, "{}", r#"{"malformed_arguments":"{\"x\": 1"}"#, r#"{"malformed_arguments":"[1]"}"#]
+    );
+}
+
 /// Messages of all roles reach a LangChain model, with images if it supports them.
 #[tokio::test]
 async fn messages_of_all_roles_reach_a_langchain_model() {
