@@ -1,7 +1,7 @@
 //! Conversion of `tools/call` results to tool outputs. The `_meta` of a result and the extra fields
 //! of its content blocks become metadata of the [`ToolOutput`].
 
-use crate::{hidden_chars, metadata};
+use crate::{hidden_chars, metadata, transport::take_omissions};
 use haft_core::{
     ToolError, ToolOutput,
     call::{Failure, FailureKind, ToolResponse},
@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 /// than `complete`.
 pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
     check_type(&result)?;
+    let omissions = take_omissions(&mut result);
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let Some(fields) = result.as_object_mut() else {
         return Err(failed_error("invalid response: the result is not an object".to_owned()));
@@ -32,7 +33,7 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
         Some(Value::Array(blocks)) => blocks,
         Some(block) => vec![block],
     };
-    let mut output = ToolOutput { structured, ..ToolOutput::default() };
+    let mut output = ToolOutput { structured, warnings: omissions, ..ToolOutput::default() };
     let mut entries = Vec::new();
     for block in blocks {
         let ParsedBlock { content, extra, warning } = parse_block(block);
@@ -66,6 +67,12 @@ pub(crate) fn check_type(result: &Value) -> Result<(), ToolError> {
         None | Some("complete") => Ok(()),
         Some(other) => Err(failed_error(format!("the result type {other:?} is not supported"))),
     }
+}
+
+/// Returns the error with the content of `output`, whose structured content is omitted.
+pub(crate) fn unstructured_error(output: ToolOutput) -> ToolError {
+    let message = format!("the call did run, but without structured content:\n{}", error_text(&output));
+    Failure::new(FailureKind::Failed, message).with_output(output).into()
 }
 
 fn failed_error(message: String) -> ToolError {

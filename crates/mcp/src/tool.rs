@@ -18,6 +18,8 @@ use crate::{
     connection::{Connection, RequestError},
     connection_handle::ConnectionHandle,
     listing::{self, ParsedTool},
+    result,
+    transport::has_omissions,
 };
 
 /// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
@@ -86,6 +88,26 @@ impl McpTool {
         operation: Operation,
     ) -> Self {
         Self { definition, original_name, handle, operation }
+    }
+
+    /// Converts `result`, the result of a request.
+    ///
+    /// # Errors
+    ///
+    /// Also fails if the structured content that the output schema requires was omitted. The error
+    /// has the rest of the result.
+    fn convert(&self, result: Value) -> Result<ToolResponse, ToolError> {
+        let has_omissions = has_omissions(&result);
+        match self.operation.convert(result)? {
+            ToolResponse::Done(output)
+                if has_omissions
+                    && output.structured.is_none()
+                    && self.definition.output_schema().is_some() =>
+            {
+                Err(result::unstructured_error(output))
+            }
+            response => Ok(response),
+        }
     }
 
     fn to_tool_error(&self, error: RequestError) -> ToolError {

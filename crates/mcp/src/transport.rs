@@ -9,6 +9,7 @@ mod call_events;
 mod client;
 mod elicitations;
 mod envelope;
+mod inexact;
 mod lines;
 mod response;
 mod server;
@@ -20,9 +21,11 @@ pub(crate) use client::{ClientTransport, TransportLimits};
 pub(crate) use elicitations::Elicitations;
 #[cfg(any(feature = "http", feature = "http-server"))]
 pub(crate) use envelope::Envelope;
-pub(crate) use response::UNREADABLE;
+#[cfg(feature = "http-server")]
+pub(crate) use inexact::inexact_client_response;
 #[cfg(any(feature = "http", feature = "http-server"))]
-pub(crate) use response::inexact_reason;
+pub(crate) use inexact::inexact_reason;
+pub(crate) use inexact::{UNREADABLE, has_omissions, take_omissions};
 #[cfg(feature = "http")]
 pub(crate) use response::{ResponseKind, parse_error};
 pub(crate) use server::ServerTransport;

@@ -8,7 +8,10 @@ use haft_core::{
 };
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+        ServerJsonRpcMessage,
+    },
     transport::{
         Transport,
         streamable_http_client::{
@@ -23,7 +26,7 @@ use tokio::sync::mpsc;
 use super::{CHANNEL_CAPACITY, HttpError};
 use crate::{
     HttpServer,
-    transport::{Envelope, inexact_reason},
+    transport::{Envelope, ResponseKind, inexact_reason},
 };
 
 /// The name of the event with the URL for messages.
@@ -43,6 +46,7 @@ pub(crate) struct SseTransport<C> {
     /// The messages in the responses to the POSTs, for example errors.
     posted: mpsc::Receiver<ServerJsonRpcMessage>,
     posted_sender: mpsc::Sender<ServerJsonRpcMessage>,
+    open_requests: HashMap<RequestId, ResponseKind>,
 }
 
 impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseTransport<C> {
@@ -71,7 +75,53 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseTransport<C> {
             }
         };
         let (posted_sender, posted) = mpsc::channel(CHANNEL_CAPACITY);
-        Ok(Self { client, endpoint, headers, limits, stream, posted, posted_sender })
+        let open_requests = HashMap::new();
+        Ok(Self { client, endpoint, headers, limits, stream, posted, posted_sender, open_requests })
+    }
+}
+
+impl<C> SseTransport<C> {
+    fn track_sent(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                let kind = ResponseKind::of(request.request.method());
+                self.open_requests.insert(request.id.clone(), kind);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open_requests.remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    fn track_received(&mut self, message: &ServerJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Response(response) => self.open_requests.remove(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.open_requests.remove(id)),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+    }
+
+    /// Parses the response `data` if it has a number that cannot be held exactly, which rmcp would
+    /// round.
+    fn parse_inexact(&self, data: &str) -> Option<ServerJsonRpcMessage> {
+        let number = first_rounded_number(data)?;
+        let message: Envelope<'_> = serde_json::from_str(data).ok()?;
+        let id = message.id.filter(|_| message.method.is_none())?;
+        let kind = self.open_requests.get(&id).copied();
+        if let (Some(kind @ (ResponseKind::Raw | ResponseKind::List)), Some(result)) = (kind, message.result)
+        {
+            return Some(match kind.parse(result) {
+                Ok(result) => JsonRpcMessage::response(result, id),
+                Err(error) => kind.invalid_response(id, &error.to_string()),
+            });
+        }
+        let reason = format!("invalid response: {}", inexact_reason(number));
+        Some(JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, reason, None), Some(id)))
     }
 }
 
@@ -93,6 +143,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        self.track_sent(&message);
         let (client, endpoint) = (self.client.clone(), Arc::clone(&self.endpoint));
         let (headers, limits) = (self.headers.clone(), self.limits);
         let posted = self.posted_sender.clone();
@@ -108,40 +159,33 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Transport<RoleClien
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
+        let message = loop {
             let event = tokio::select! {
-                Some(response) = self.posted.recv() => return Some(response),
+                Some(response) = self.posted.recv() => break response,
                 event = self.stream.next() => event?,
             };
             let event = event.inspect_err(|error| tracing::warn!(%error, "the event stream broke")).ok()?;
             let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
-            if let Some(response) = inexact_response(&data) {
-                return Some(response);
+            if let Some(response) = self.parse_inexact(&data) {
+                break response;
             }
             match serde_json::from_str(&data) {
-                Ok(message) => return Some(message),
+                Ok(message) => break message,
                 Err(error) => {
                     let data = without_hidden_chars(&data);
                     let data = truncate(&data, MAX_EXCERPT_BYTES);
                     tracing::warn!(%error, data, "dropped an invalid message from the server");
                 }
             }
-        }
+        };
+        self.track_received(&message);
+        Some(message)
     }
 
     async fn close(&mut self) -> Result<(), HttpError> {
         self.stream = futures::stream::empty().boxed();
         Ok(())
     }
-}
-
-/// Returns the error for the response `data` if it has a number that cannot be held exactly.
-fn inexact_response(data: &str) -> Option<ServerJsonRpcMessage> {
-    let number = first_rounded_number(data)?;
-    let message: Envelope<'_> = serde_json::from_str(data).ok()?;
-    let id = message.id.filter(|_| message.method.is_none())?;
-    let reason = format!("invalid response: {}", inexact_reason(number));
-    Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, reason, None), Some(id)))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ use self::{
     sessions::{OpeningSession, SESSION_HEADER, Sessions, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
-use crate::transport::{Envelope, inexact_reason};
+use crate::transport::{Envelope, inexact_client_response, inexact_reason};
 
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
@@ -272,7 +272,7 @@ impl<H: ServerHandler> Shared<H> {
                 .map_err(|error| Box::new(error.into()))?,
             _ => Bytes::new(),
         };
-        let id = check_body(&body, accepted)?;
+        let (id, body) = check_body(body, accepted)?;
         let opening = self.check_message(&parts, caller.as_ref(), &body).await?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
@@ -385,15 +385,16 @@ fn negotiate<B>(request: &mut Request<B>) -> Handled<Accepted> {
     Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)))
 }
 
-/// Checks `body`, the message of a POST, before rmcp parses it. Returns its id.
+/// Checks `body`, the message of a POST, before rmcp parses it. Returns its id and the body for
+/// rmcp: a response with a number that cannot be held exactly is replaced with an error.
 ///
 /// # Errors
 ///
 /// Returns the response 406 to a subscription of a client that accepts no event stream, and an
-/// error response to a message with a number that cannot be held exactly.
-fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
-    let Ok(text) = str::from_utf8(body) else { return Ok(None) };
-    let Ok(message) = serde_json::from_str::<Envelope<'_>>(text) else { return Ok(None) };
+/// error response to a request with a number that cannot be held exactly.
+fn check_body(body: Bytes, accepted: Accepted) -> Handled<(Option<RequestId>, Bytes)> {
+    let Ok(text) = str::from_utf8(&body) else { return Ok((None, body)) };
+    let Ok(message) = serde_json::from_str::<Envelope<'_>>(text) else { return Ok((None, body)) };
     if !accepted.events && message.method.as_deref() == Some("subscriptions/listen") {
         let fault = "the header Accept must cover text/event-stream\n";
         return Err(Box::new(text_response(StatusCode::NOT_ACCEPTABLE, fault)));
@@ -405,7 +406,10 @@ fn check_body(body: &[u8], accepted: Accepted) -> Handled<Option<RequestId>> {
             let error = ServerJsonRpcMessage::error(error, message.id);
             Err(Box::new(json_response(StatusCode::BAD_REQUEST, &error)))
         }
-        None => Ok(message.id),
+        None => {
+            let error = inexact_client_response(&message).and_then(|error| serde_json::to_vec(&error).ok());
+            Ok((message.id, error.map_or_else(|| body.clone(), Bytes::from)))
+        }
     }
 }
 
@@ -429,3 +433,6 @@ fn respond_with_metadata(method: &Method, metadata: &serde_json::Value) -> Respo
         _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "the method must be GET\n"),
     }
 }
+
+#[cfg(test)]
+mod tests;

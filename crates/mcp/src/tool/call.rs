@@ -76,7 +76,7 @@ impl<'a> McpCall<'a> {
         loop {
             exchange = match exchange {
                 Exchange::Task(created) => Box::pin(self.run_task(&created)).await?,
-                Exchange::Result(result) => return self.tool.operation.convert(result),
+                Exchange::Result(result) => return self.tool.convert(result),
                 Exchange::Suspended(pending) => return Ok(ToolResponse::Pending(*pending)),
                 Exchange::InputRequired(round) => Box::pin(self.send_with_input(round)).await?,
             }

@@ -1,14 +1,12 @@
-use std::collections::BTreeMap;
-
-use haft_core::{schema::first_rounded_number, text::truncate};
+use haft_core::text::truncate;
 use rmcp::model::{
     CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::Error as _;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::value::RawValue;
 
-/// The key of the reason why an item of a list cannot be read.
-pub(crate) const UNREADABLE: &str = "dev.haft/unreadable";
+use super::inexact::{parse_list, parse_result};
+
 /// The maximum length of an error of a server that is quoted, in bytes.
 const MAX_EXCERPT_BYTES: usize = 200;
 
@@ -16,7 +14,8 @@ const MAX_EXCERPT_BYTES: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind {
     /// A request about a tool, a resource, a prompt or a task. Its result is kept as JSON, because
-    /// the types of rmcp drop unknown fields.
+    /// the types of rmcp drop unknown fields. A number that cannot be held exactly costs the member
+    /// of the result that has it.
     Raw,
     /// A request for a list. Its result is kept as JSON. A fault in an item costs this item only.
     List,
@@ -50,15 +49,13 @@ impl ResponseKind {
     ///
     /// # Errors
     ///
-    /// Fails if `result` is invalid, or if a [`Raw`](Self::Raw) result has a number that cannot be
-    /// held exactly.
+    /// Fails if `result` is invalid, or if the input requests in a [`Raw`](Self::Raw) result have a
+    /// number that cannot be held exactly.
     pub(crate) fn parse(self, result: &RawValue) -> serde_json::Result<ServerResult> {
         match self {
-            Self::Raw => match first_rounded_number(result.get()) {
-                Some(number) => {
-                    Err(serde_json::Error::custom(format!("{}; the request did run", inexact_reason(number))))
-                }
-                None => serde_json::from_str(result.get()).map(|value| CustomResult::new(value).into()),
+            Self::Raw => match parse_result(result) {
+                Ok(value) => Ok(CustomResult::new(value).into()),
+                Err(error) => Err(serde_json::Error::custom(format!("{error}; the request did run"))),
             },
             Self::List => parse_list(result).map(|value| CustomResult::new(value).into()),
             Self::Typed | Self::Subscription => serde_json::from_str(result.get()),
@@ -76,38 +73,6 @@ impl ResponseKind {
         };
         JsonRpcMessage::error(ErrorData::new(code, format!("invalid response: {reason}"), None), Some(id))
     }
-}
-
-/// Parses `result`, a page of a list. An item with a number that cannot be held exactly is replaced
-/// by its name and the reason in [`UNREADABLE`]. Such a number beside the items is left out.
-fn parse_list(result: &RawValue) -> serde_json::Result<Value> {
-    if first_rounded_number(result.get()).is_none() {
-        return serde_json::from_str(result.get());
-    }
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(result.get())?;
-    let mut page = Map::new();
-    for (key, member) in members {
-        let value = match serde_json::from_str::<Vec<&RawValue>>(member.get()) {
-            Ok(items) => items.into_iter().map(parse_item).collect::<serde_json::Result<Value>>()?,
-            Err(_) if first_rounded_number(member.get()).is_some() => continue,
-            Err(_) => serde_json::from_str(member.get())?,
-        };
-        page.insert(key, value);
-    }
-    Ok(Value::Object(page))
-}
-
-fn parse_item(item: &RawValue) -> serde_json::Result<Value> {
-    let Some(number) = first_rounded_number(item.get()) else { return serde_json::from_str(item.get()) };
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
-    let name: Option<String> = members.get("name").and_then(|name| serde_json::from_str(name.get()).ok());
-    Ok(json!({"name": name, UNREADABLE: inexact_reason(number)}))
-}
-
-/// Returns the fault of a message with `number`, which cannot be held exactly.
-pub(crate) fn inexact_reason(number: &str) -> String {
-    let number = truncate(number, MAX_EXCERPT_BYTES);
-    format!("the number {number} cannot be held exactly: send it as a string")
 }
 
 /// Parses the JSON-RPC error object `error`.

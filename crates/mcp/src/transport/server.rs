@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     envelope::{Envelope, salvage_id, salvage_last_id},
+    inexact::{inexact_client_response, inexact_reason},
     lines::{Line, Lines},
-    response::inexact_reason,
     writer::MessageWriter,
 };
 
@@ -101,8 +101,11 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
             Err(response(error, envelope.id))
         }
         Err(error) => Err(response(ErrorData::parse_error(error.to_string(), None), salvage_id(&line))),
-        Ok(envelope) => serde_json::from_slice(&line)
-            .map_err(|error| response(ErrorData::invalid_request(error.to_string(), None), envelope.id)),
+        Ok(envelope) => match inexact_client_response(&envelope) {
+            Some(error) => Ok(error),
+            None => serde_json::from_slice(&line)
+                .map_err(|error| response(ErrorData::invalid_request(error.to_string(), None), envelope.id)),
+        },
     }
 }
 

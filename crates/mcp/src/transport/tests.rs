@@ -248,3 +248,25 @@ async fn error_response_is_complete_if_receive_is_dropped() {
     assert_eq!(response["error"]["code"], json!(-32700));
     drop(writing.await);
 }
+
+/// The request of a server fails if the response has a number that cannot be held exactly. A
+/// rounded number would be another input than the one of the user.
+#[tokio::test]
+async fn inexact_response_of_a_client_is_an_error() {
+    let (ours, theirs) = duplex(1 << 16);
+    let (reader, writer) = split(theirs);
+    let mut transport = ServerTransport::new(reader, writer, CancellationToken::new());
+    let (_input, mut output) = split(ours);
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let response = |number: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":5,"result":{{"action":"accept","content":{{"x":{number}}}}}}}"#)
+    };
+    let sent = format!("{ping}\n{}\n{}\n", response("123456789012345678901"), response("7"));
+    output.write_all(sent.as_bytes()).await.unwrap();
+    let mut next = async || Transport::<RoleServer>::receive(&mut transport).await.unwrap();
+    next().await;
+    let JsonRpcMessage::Error(error) = next().await else { panic!("the number is rounded") };
+    assert_eq!(error.id, Some(RequestId::Number(5)));
+    assert!(error.error.message.contains("123456789012345678901"), "{}", error.error.message);
+    assert!(matches!(next().await, JsonRpcMessage::Response(_)));
+}

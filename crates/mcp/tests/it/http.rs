@@ -102,6 +102,18 @@ async fn server_of_the_first_revision_is_recognized() {
     assert!(error.contains("another origin"), "{error}");
 }
 
+/// Over HTTP with SSE, a number that cannot be held exactly costs only the member that has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn inexact_number_over_sse_costs_its_member() {
+    let server = WebServer::start("inexact_sse").await;
+    let config = server.config().with_transport(HttpTransport::Sse);
+    let tools = Toolset::new().with_source(McpSource::connect("web", config).await.unwrap());
+    let result = tools.call("add", json!({})).await;
+    assert!(result.warnings[0].contains("/structuredContent"), "{result:?}");
+    let output = result.into_output().unwrap();
+    assert_eq!((output.text(), &output.structured), ("42".into(), &None));
+}
+
 /// Structured content is transferred unchanged over HTTP.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_is_unchanged() {

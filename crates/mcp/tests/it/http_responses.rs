@@ -14,6 +14,7 @@ use axum::{
     http::{HeaderMap, Method, Response},
     routing::any,
 };
+use expect_test::expect;
 use haft_core::{ToolSource as _, Toolset, call::FailureKind, toolset::ListContext};
 use haft_mcp::{HttpServer, McpSource, ServerOptions};
 use serde_json::{Value, json};
@@ -371,9 +372,10 @@ async fn message_without_the_right_type_is_read() {
     }
 }
 
-/// A number that cannot be held exactly is refused, and never rounded.
+/// A number that cannot be held exactly is never rounded. It costs the member that has it, with a
+/// warning, and the call keeps the rest of its result.
 #[tokio::test(flavor = "multi_thread")]
-async fn inexact_number_is_refused() {
+async fn inexact_number_costs_its_member() {
     for is_stream in [false, true] {
         for (number, is_exact) in [
             ("18446744073709551615", true),
@@ -382,27 +384,71 @@ async fn inexact_number_is_refused() {
             ("0.1234567890123456789", false),
             ("1e400", false),
         ] {
-            let server = OddServer::start(move |_, message| {
-                let body = format!(
-                    r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[],"structuredContent":{{"id":{number}}}}}}}"#,
-                    message["id"]
-                );
-                (message["method"] == "tools/call").then(|| match is_stream {
-                    true => reply(200, &[EVENTS], format!("data: {body}\n\n")),
-                    false => reply(200, &[JSON], body),
-                })
-            })
-            .await;
-            let output = server.tools().await.call("look_up", json!({})).await.into_output();
-            match output {
-                Ok(output) => assert!(is_exact, "{number}: {output:?}"),
-                Err(failure) => {
-                    assert!(!is_exact && failure.message.contains(number), "{number}: {}", failure.message);
-                    assert!(failure.message.contains("the request did run"), "{}", failure.message);
+            let texts = r#"{"type":"text","text":"found"}"#;
+            for (result, expected) in [
+                (format!(r#"{{"content":[{texts}],"structuredContent":{{"id":{number}}}}}"#), "found"),
+                (format!(r#"{{"content":[{texts}],"_meta":{{"id":{number}}}}}"#), "found"),
+                (format!(r#"{{"content":[{{"_meta":[{number}],"type":"text","text":"found"}}]}}"#), "found"),
+                (format!(r#"{{"content":[],"structuredContent":{{"id":{number}}}}}"#), number),
+            ] {
+                let server = server_with_result(result.clone(), is_stream).await;
+                let found = server.tools().await.call("look_up", json!({})).await;
+                assert_eq!(found.warnings.is_empty(), is_exact, "{result}: {:?}", found.warnings);
+                assert!(is_exact || found.warnings[0].contains(number), "{result}: {:?}", found.warnings);
+                let output = found.into_output().unwrap();
+                if !is_exact {
+                    assert!(output.text().contains(expected), "{result}: {output:?}");
+                    assert!(output.structured.is_none() && output.metadata.is_empty(), "{output:?}");
                 }
             }
         }
     }
+}
+
+/// Without the structured content that its output schema requires, a call fails with the rest of
+/// its result.
+#[tokio::test(flavor = "multi_thread")]
+async fn inexact_structured_content_fails_with_the_content() {
+    let server = OddServer::start(|_, message| {
+        let result = match message["method"].as_str()? {
+            "tools/list" => {
+                r#"{"tools":[{"name":"look_up","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]}"#
+            }
+            "tools/call" => r#"{"content":[{"type":"text","text":"found"}],"structuredContent":{"x":1e400}}"#,
+            _ => return None,
+        };
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]);
+        Some(reply(200, &[JSON], body))
+    })
+    .await;
+    let failure = server.tools().await.call("look_up", json!({})).await.into_output().unwrap_err();
+    expect![[r#"
+        the call did run, but without structured content:
+        found
+        Warning: /structuredContent is not available as data, because the number 1e400 cannot be represented exactly"#]]
+    .assert_eq(&failure.message);
+}
+
+/// Without its input requests, a call would wait forever.
+#[tokio::test(flavor = "multi_thread")]
+async fn inexact_number_in_an_input_request_is_refused() {
+    let result = r#"{"resultType":"input_required","inputRequests":{"x":{"n":1e400}}}"#;
+    let server = server_with_result(result.to_owned(), false).await;
+    let failure = server.tools().await.call("look_up", json!({})).await.into_output().unwrap_err();
+    assert!(failure.message.contains("1e400"), "{}", failure.message);
+    assert!(failure.message.contains("the request did run"), "{}", failure.message);
+}
+
+/// Starts a server that responds to each call with the JSON text `result`.
+async fn server_with_result(result: String, is_stream: bool) -> OddServer {
+    OddServer::start(move |_, message| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]);
+        (message["method"] == "tools/call").then(|| match is_stream {
+            true => reply(200, &[EVENTS], format!("data: {body}\n\n")),
+            false => reply(200, &[JSON], body),
+        })
+    })
+    .await
 }
 
 /// An odd cursor ends the list and keeps its tools, each name once, with a diagnostic.

@@ -106,6 +106,7 @@ impl WebServer {
     /// | `silent` | never responds to calls |
     /// | `sse` | revision 2024-11-05: HTTP with SSE |
     /// | `foreign_sse` | the same, with a URL for messages at another origin |
+    /// | `inexact_sse` | `sse`, with a number that cannot be held exactly in the result of a call |
     /// | `late_sse` | `sse`, but responds to a call only when it receives the next one |
     pub(crate) async fn start(mode: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -351,7 +352,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
     }
 }
 
-/// Responds in the modes `sse`, `foreign_sse` and `late_sse`.
+/// Responds in the modes `sse`, `foreign_sse`, `inexact_sse` and `late_sse`.
 async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &State) -> bool {
     let id = &request.body["id"];
     let send = |message: &Value| {
@@ -392,6 +393,12 @@ async fn respond_over_sse(stream: &mut TcpStream, request: &Request, state: &Sta
                 previous => send(&result(&json!(previous), "late")),
             }
             result(id, "in time")
+        }
+        ("POST /messages?session=1", "tools/call") if state.mode() == "inexact_sse" => {
+            let result = r#"{"content":[{"type":"text","text":"42"}],"structuredContent":{"x":1e400}}"#;
+            let events = state.events.lock().unwrap().clone().unwrap();
+            events.send(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).unwrap();
+            return write(stream, "202 Accepted", "", "Accepted").await;
         }
         ("POST /messages?session=1", "tools/call") => result(id, "42"),
         ("POST /messages?session=1", _) => return write(stream, "202 Accepted", "", "Accepted").await,
