@@ -37,6 +37,8 @@ pub(crate) struct Listing {
     pub(crate) tools: ToolList,
     /// The fault that has ended the list early.
     fault: Option<String>,
+    /// `true` if a page could not be fetched, so that a later attempt may return more tools.
+    pub(crate) is_partial: bool,
     /// The features of the server that are available as tools.
     features: FeatureTools,
     /// The time to live of the list, from now. `None` if the server sends none.
@@ -45,7 +47,8 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Fetches all pages of the tool list over `connection`. Returns a clone of `previous` if the
-    /// list has not changed.
+    /// list has not changed, or if a page cannot be fetched and `previous` has more tools. A
+    /// complete list is not replaced with a partial one.
     pub(crate) async fn fetch(
         connection: &Connection,
         handle: &ConnectionHandle,
@@ -53,23 +56,25 @@ impl Listing {
         limits: ListLimits,
     ) -> Result<Self, ListError> {
         let timed_out = |_| ListError::TimedOut(limits.timeout);
-        let Pages { tools: tools_json, ttl, fault } =
-            fetch_pages(connection, &limits, previous.is_none()).await?;
+        let may_be_partial = previous.is_none_or(|previous| previous.is_partial);
+        let Pages { tools: tools_json, ttl, fault, is_partial } =
+            fetch_pages(connection, &limits, may_be_partial).await?;
         let features = limits.features.supported_by(connection);
         Ok(match previous {
+            Some(previous) if is_partial && tools_json.len() < previous.tools_json.len() => previous.clone(),
             Some(previous)
                 if previous.tools_json == tools_json
                     && previous.features == features
                     && previous.fault == fault =>
             {
-                Self { ttl, ..previous.clone() }
+                Self { ttl, is_partial, ..previous.clone() }
             }
             _ => {
                 let checking = check_pins(tools_json, limits.pins.clone());
                 let (tools_json, changes) = timeout(limits.timeout, checking).await.map_err(timed_out)??;
                 let tools =
                     build_tool_list(&tools_json, handle, &limits, &changes, features, fault.as_deref());
-                Self { tools_json, tools, fault, features, ttl }
+                Self { tools_json, tools, fault, is_partial, features, ttl }
             }
         })
     }
@@ -156,6 +161,8 @@ struct Pages {
     ttl: Option<Duration>,
     /// The fault that has ended the list early.
     fault: Option<String>,
+    /// `true` if a page could not be fetched.
+    is_partial: bool,
 }
 
 /// Fetches the pages of a tool list. One odd page must not cost a server: a repeated cursor, too
@@ -182,7 +189,8 @@ async fn fetch_pages(
                 return Ok(pages);
             }
             Err(error) if number > 1 && may_be_partial && !error.is_about_connection() => {
-                return Ok(pages.ended_by(format!("page {number}: {error}")));
+                let pages = pages.ended_by(format!("page {number}: {error}"));
+                return Ok(Pages { is_partial: true, ..pages });
             }
             Err(error) => return Err(error),
             Ok(page) => {

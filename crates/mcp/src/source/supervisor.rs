@@ -171,16 +171,29 @@ impl Supervisor {
         session.close().await;
     }
 
-    /// Fetches the tool list after each change notification, and when an expired list is used. The
-    /// previous list is kept if the request fails.
+    /// Fetches the tool list after each change notification, and when an expired or partial list is
+    /// used. The previous list is kept if the request fails.
     async fn keep_refreshed(&mut self, client: &ServerClient) -> Infallible {
         let ack_timeout = self.server.options().list_timeout;
         let refresh = async {
+            let mut partial_delays = Backoff::default();
             loop {
-                let ttl = self.listing.as_ref().and_then(|listing| listing.ttl);
+                let listing = self.listing.as_ref();
+                let stale_use = async {
+                    match listing.is_some_and(|listing| listing.is_partial) {
+                        true => {
+                            sleep(partial_delays.next_delay(Attempt::Failed, Duration::ZERO)).await;
+                            self.listed.notified().await;
+                        }
+                        false => {
+                            partial_delays = Backoff::default();
+                            wait_for_expired_use(client, listing.and_then(|it| it.ttl), &self.listed).await;
+                        }
+                    }
+                };
                 tokio::select! {
                     () = client.wait_for_list_change() => {}
-                    () = wait_for_expired_use(client, ttl, &self.listed) => {}
+                    () = stale_use => {}
                 }
                 if let Err(error) = self.update_list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");

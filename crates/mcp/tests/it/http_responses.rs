@@ -18,7 +18,11 @@ use expect_test::expect;
 use haft_core::{ToolSource as _, Toolset, call::FailureKind, toolset::ListContext};
 use haft_mcp::{HttpServer, McpSource, ServerOptions};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+use tokio::{
+    net::TcpListener,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 /// A server of revision 2025-11-25. Some of its responses are replaced.
 pub(crate) struct OddServer {
@@ -512,6 +516,43 @@ async fn odd_cursor_ends_the_list() {
         assert_eq!(listed, names);
         assert_eq!(server.count("tools/list"), requests);
     }
+}
+
+/// A list whose second page had no response in time is fetched again when it is used.
+#[tokio::test(flavor = "multi_thread")]
+async fn partial_list_is_fetched_again() {
+    let pages = Arc::new(AtomicUsize::new(0));
+    let server = OddServer::start(move |_, message| {
+        if message["method"] != "tools/list" {
+            return None;
+        }
+        let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+        let result = match message["params"]["cursor"].is_null() {
+            true => json!({"tools": [tool("first")], "nextCursor": "2"}),
+            // The response to the first request for the second page has no end.
+            false if pages.fetch_add(1, Ordering::Relaxed) == 0 => {
+                let endless = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+                return Some(reply(200, &[JSON], endless));
+            }
+            false => json!({"tools": [tool("second")]}),
+        };
+        let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        Some(reply(200, &[JSON], body.to_string()))
+    })
+    .await;
+    let options = ServerOptions::default().with_list_timeout(Duration::from_secs(1));
+    let source = McpSource::connect("odd", server.config.clone().with_options(options)).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    assert!(list.get("first").is_some() && list.get("second").is_none());
+    assert!(list.diagnostics()[0].to_string().contains("page 2"), "{:?}", list.diagnostics());
+    let completed = async {
+        while source.tools(&ListContext::default()).await.unwrap().get("second").is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), completed).await.unwrap();
+    let list = source.tools(&ListContext::default()).await.unwrap();
+    assert!(list.get("first").is_some() && list.diagnostics().is_empty(), "{:?}", list.diagnostics());
 }
 
 /// From revision 2026-07-28, an empty string is a cursor.
