@@ -6,6 +6,7 @@ mod client;
 mod error;
 mod event_size;
 mod forgotten;
+mod oversized;
 mod post;
 mod reply;
 mod resumption;

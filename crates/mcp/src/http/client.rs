@@ -1,7 +1,6 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    future,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -31,8 +30,9 @@ use super::{
     awaited::AwaitedResponse,
     error::{Refusal, describe},
     forgotten::ForgottenSessions,
+    oversized::{Oversized, ReopenedStream},
     post::{Posted, post},
-    reply::{self, ReadBodyError, RequestHeads},
+    reply::{self, RequestHeads},
     resumption::{ResumableStreams, StreamOwner},
     secrets::Secrets,
 };
@@ -112,6 +112,7 @@ pub(crate) struct HttpClient {
     subscriptions: Arc<Subscriptions>,
     resumable: Arc<ResumableStreams>,
     forgotten: Arc<ForgottenSessions>,
+    reopened: Arc<ReopenedStream>,
     probe_timeout: Duration,
     /// The tokens of a client that acts for itself.
     #[cfg(feature = "oauth")]
@@ -171,6 +172,7 @@ impl HttpClient {
             subscriptions: Arc::default(),
             resumable: Arc::default(),
             forgotten: Arc::default(),
+            reopened: Arc::default(),
             probe_timeout,
             #[cfg(feature = "oauth")]
             tokens: None,
@@ -313,7 +315,11 @@ impl HttpClient {
         let (events, subscriptions) = (Arc::clone(&self.events), Arc::clone(&self.subscriptions));
         let resumable = Arc::clone(&self.resumable);
         let mut last_id: Option<String> = None;
-        let awaited = owner.as_ref().map(|owner| owner.awaited.clone());
+        let oversized = match owner.as_ref() {
+            Some(owner) => Oversized::EndsRequest(owner.awaited.clone()),
+            None => Oversized::Reopens(Arc::clone(&self.reopened)),
+        };
+        let reopened = owner.is_none().then(|| Arc::clone(&self.reopened));
         let inspect = move |mut event: Sse| {
             if let Some(owner) = &owner {
                 if let Some(id) = &event.id {
@@ -322,42 +328,14 @@ impl HttpClient {
                 }
                 event = owner.awaited.correct(event);
             }
+            if let Some(reopened) = &reopened {
+                reopened.record(&event);
+            }
             handle(&event, &events, &subscriptions, request.as_ref());
             event
         };
-        bounded(stream.map_ok(inspect).boxed(), awaited)
+        oversized.handle(stream.map_ok(inspect).boxed())
     }
-}
-
-/// Replaces the fault of an event that is too long. It ends the request that awaits the response.
-/// Another stream stays open without events, because rmcp would resume it with the same event.
-fn bounded(
-    stream: BoxStream<'static, Result<Sse, SseError>>,
-    awaited: Option<AwaitedResponse>,
-) -> BoxStream<'static, Result<Sse, SseError>> {
-    let replace = move |event: Result<Sse, SseError>| {
-        let too_long = match &event {
-            Err(SseError::Body(error)) => match error.downcast_ref() {
-                Some(error @ ReadBodyError::TooLong(_)) => Some(error.to_string()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let response = too_long.clone().zip(awaited.as_ref()).map(|(reason, awaited)| {
-            Sse::default().data(awaited.error_text(&ErrorData::internal_error(reason, None)))
-        });
-        async move {
-            match (too_long, response) {
-                (None, _) => event,
-                (Some(_), Some(response)) => Ok(response),
-                (Some(reason), None) => {
-                    tracing::warn!(reason, "no further notifications of the server are received");
-                    future::pending().await
-                }
-            }
-        }
-    };
-    stream.then(replace).boxed()
 }
 
 /// Returns `true` if `message` is `initialize`.
@@ -532,7 +510,7 @@ impl StreamableHttpClient for HttpClient {
         let send = async |token: Option<String>| {
             let secrets = Secrets::new(token.as_ref(), &headers);
             let mut request = self.client.get(&*uri);
-            if let Some(id) = &last_event_id {
+            if let Some(id) = last_event_id.as_ref().filter(|id| !self.reopened.ends_at(id)) {
                 request = request.header(HEADER_LAST_EVENT_ID, id);
             }
             let heads = RequestHeads { session_id: session_id.clone(), token, headers: headers.clone() };

@@ -259,6 +259,25 @@ async fn changed_list_is_fetched_again() {
     assert_eq!(server.requests_of("tools/list").len(), 2);
 }
 
+/// After an event that is too long, the stream of the session is opened again, without the id that
+/// would request the same event. Later notifications arrive.
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_is_reopened_after_a_long_event() {
+    let server = WebServer::start("long_event").await;
+    let options = ServerOptions::default().with_max_message_bytes(1 << 20);
+    let source = McpSource::connect("web", server.config().with_options(options)).await.unwrap();
+    let tools = Toolset::new().with_source(source);
+    let changed = async {
+        while tools.get("new").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), changed).await.unwrap();
+    let streams: Vec<_> = server.requests().into_iter().filter(|it| it.line.starts_with("GET")).collect();
+    let ids: Vec<_> = streams.iter().map(|request| request.header("last-event-id")).collect();
+    assert_eq!(ids, ["", ""]);
+}
+
 /// Without a subscription, a used tool list is fetched again after its time to live, and not
 /// before.
 #[tokio::test(flavor = "multi_thread")]

@@ -54,6 +54,8 @@ struct State {
     requests: Mutex<Vec<Request>>,
     sessions: AtomicUsize,
     calls: AtomicUsize,
+    /// The number of requests for the stream of the session.
+    streams: AtomicUsize,
     /// The number of `tools/list` requests.
     lists: AtomicUsize,
     /// The event stream of the mode `sse`.
@@ -90,6 +92,7 @@ impl WebServer {
     /// | `expiring` | `modern`, but its list lives for 1.2 s, and then has another tool |
     /// | `tasks` | `modern`, but with a task for each call |
     /// | `changing` | `legacy`, but adds a tool after the first list, and notifies the client |
+    /// | `long_event` | `changing`, but the first stream has an event of 2 MB and no notification |
     /// | `expires` | `legacy`, but forgets its first session before the first call |
     /// | `resumes` | `legacy`, but cuts the stream of a call, and resumes it by `Last-Event-ID` |
     /// | `cut` | `modern_sse`, but cuts the stream of a call before the result |
@@ -116,6 +119,7 @@ impl WebServer {
             requests: Mutex::default(),
             sessions: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
             lists: AtomicUsize::new(0),
             events: Mutex::default(),
             open_connections: AtomicUsize::new(0),
@@ -226,6 +230,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
             | "ignores_discover"
             | "empty_discover"
             | "changing"
+            | "long_event"
             | "expires"
             | "resumes"
     );
@@ -242,7 +247,11 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
                     format!("id: {last}-2\ndata: {}\n\n", result(&json!(last_call(state)), "resumed"));
                 write_stream(stream, &event).await
             }
-            _ if mode == "changing" => {
+            None if mode == "long_event" && state.streams.fetch_add(1, Ordering::Relaxed) == 0 => {
+                let long = json!({"jsonrpc": "2.0", "method": "x".repeat(2 << 20)});
+                write_stream(stream, &format!("id: 7\nretry: 10\ndata:\n\ndata: {long}\n\n")).await
+            }
+            _ if matches!(mode, "changing" | "long_event") => {
                 // The notification follows the first list.
                 while state.lists.load(Ordering::Relaxed) == 0 {
                     sleep(Duration::from_millis(5)).await;
@@ -319,7 +328,7 @@ async fn respond(stream: &mut TcpStream, request: &Request, state: &State) -> bo
             let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
             let mut tools = vec![tool("add"), tool("echo")];
             let is_first = state.lists.fetch_add(1, Ordering::Relaxed) == 0;
-            if !is_first && matches!(mode, "changing" | "expiring") {
+            if !is_first && matches!(mode, "changing" | "expiring" | "long_event") {
                 tools.push(tool("new"));
             }
             let ttl = if mode == "expiring" { 1200 } else { 0 };
