@@ -23,7 +23,9 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use ::http::{
+    HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts, uri::Scheme,
+};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use haft_core::{schema::first_rounded_number, tool::Principal};
@@ -419,12 +421,26 @@ fn check_singular_headers<B>(request: &Request<B>) -> Handled<()> {
     let headers = request.headers();
     let is_repeated = SINGULAR_HEADERS.iter().any(|name| headers.get_all(name).iter().nth(1).is_some());
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-    let is_other = host.zip(authority).is_some_and(|(host, authority)| !host.eq_ignore_ascii_case(authority));
+    let is_other = host.zip(request.uri().authority()).is_some_and(|(host, authority)| {
+        let scheme = request.uri().scheme();
+        let authority = without_default_port(authority.as_str().as_bytes(), scheme);
+        !without_default_port(host, scheme).eq_ignore_ascii_case(authority)
+    });
     match is_repeated || is_other {
         true => Err(Box::new(text_response(StatusCode::BAD_REQUEST, "the headers are ambiguous\n"))),
         false => Ok(()),
     }
+}
+
+/// Returns `authority` without an empty port, and without the default port of `scheme`, which may
+/// be omitted (RFC 9110, section 4.2.3).
+fn without_default_port<'a>(authority: &'a [u8], scheme: Option<&Scheme>) -> &'a [u8] {
+    let port: &[u8] = match scheme.map(Scheme::as_str) {
+        Some("http") => b":80",
+        Some("https") => b":443",
+        _ => b":",
+    };
+    authority.strip_suffix(port).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)
 }
 
 fn respond_with_metadata(method: &Method, metadata: &serde_json::Value) -> Response<ResponseBody> {
