@@ -17,8 +17,48 @@ const VALUE_LISTS: [&str; 3] = ["enum", "examples", "example"];
 /// The keywords whose value is an object of schemas by name.
 const SCHEMA_MAPS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-/// The keywords that do not constrain values.
-const ANNOTATIONS: [&str; 3] = ["title", "description", "$comment"];
+/// The keywords that constrain values (JSON Schema 2020-12 and draft 7). The other ones are
+/// annotations, definitions or unknown.
+const ASSERTIONS: [&str; 38] = [
+    "type",
+    "enum",
+    "const",
+    "format",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxContains",
+    "minContains",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "prefixItems",
+    "items",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$ref",
+    "$dynamicRef",
+];
 /// The keywords under which a schema with fewer constraints would accept less.
 const INVERTING: [&str; 3] = ["not", "if", "oneOf"];
 
@@ -79,17 +119,22 @@ fn remove_nulls(schema: &mut Value, pointer: &str, removed: &mut Vec<String>) {
         Value::Object(members) => {
             members.retain(|key, value| {
                 let is_kept = !value.is_null() || VALUES.contains(&key.as_str());
-                if !is_kept && !ANNOTATIONS.contains(&key.as_str()) {
+                if !is_kept && is_assertion(key) {
                     removed.push(format!("{pointer}/{key}"));
                 }
                 is_kept
             });
-            for_each_subschema(members, pointer, &mut |subschema, pointer| {
+            for_each_subschema(members, pointer, &mut |subschema, place| {
+                let before = removed.len();
                 if subschema.is_null() {
                     *subschema = json!({});
-                    removed.push(pointer.to_owned());
+                    removed.push(place.to_owned());
                 }
-                remove_nulls(subschema, pointer, removed);
+                remove_nulls(subschema, place, removed);
+                // The value of an unknown keyword is no schema.
+                if !is_assertion(first_segment(place, pointer)) {
+                    removed.truncate(before);
+                }
             });
         }
         Value::Array(items) => {
@@ -99,6 +144,16 @@ fn remove_nulls(schema: &mut Value, pointer: &str, removed: &mut Vec<String>) {
         }
         _ => {}
     }
+}
+
+fn is_assertion(keyword: &str) -> bool {
+    ASSERTIONS.contains(&keyword) || SCHEMA_MAPS.contains(&keyword)
+}
+
+/// Returns the first segment of the JSON pointer `place` after `pointer`, its beginning.
+fn first_segment<'a>(place: &'a str, pointer: &str) -> &'a str {
+    let rest = place.strip_prefix(pointer).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+    rest.split('/').next().unwrap_or_default()
 }
 
 /// Replaces the keywords for tuples of draft 7 with those of draft 2020-12: `items` with
@@ -244,6 +299,16 @@ mod tests {
                 None,
             ),
             (json!({"default": {"pattern": null}}), json!({"default": {"pattern": null}}), None),
+            (
+                json!({"type": "string", "example": null, "examples": null, "x-order": null, "deprecated": null}),
+                json!({"type": "string"}),
+                None,
+            ),
+            (
+                json!({"properties": {"example": {"x-ui": {"type": null}, "type": null}}}),
+                json!({"properties": {"example": {"x-ui": {}}}}),
+                Some("/properties/example/type is null"),
+            ),
         ] {
             assert_eq!(compiled(schema.clone()), (expected, unchecked.map(str::to_owned)), "{schema}");
         }
