@@ -198,6 +198,9 @@ impl OpenApiOptions {
 
     /// Adds the header `name` to each request. The value may be a secret. A parameter of this name
     /// is not an argument. A credential for the same header replaces the value.
+    ///
+    /// In errors, the value is redacted, and also its parts of at least 8 bytes: the token after
+    /// `Bearer`, and the values of cookies.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into().into()));

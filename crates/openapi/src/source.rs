@@ -229,13 +229,19 @@ fn shared_settings(options: &OpenApiOptions) -> Result<SharedSettings, OpenApiEr
     })
 }
 
-/// Returns the secrets in the header value `value`: the value, its words such as the token after
-/// `Bearer`, the values of cookies, and the password behind `Basic`.
+/// The minimum length of a part of a header value that is a secret, in bytes. A shorter one, such
+/// as `dark` in `theme=dark`, may be a word of a response.
+const MIN_SECRET_PART_BYTES: usize = 8;
+
+/// Returns the secrets in the header value `value`: the value, and the password behind `Basic`.
+/// Other parts of at least [`MIN_SECRET_PART_BYTES`] are secrets as well: the token after `Bearer`,
+/// and the values of cookies.
 fn header_secrets(value: &SecretString) -> Vec<SecretString> {
     let text = value.expose_secret();
-    let mut secrets = vec![text.to_owned()];
-    secrets.extend(text.rsplit_once(' ').map(|(_, bare)| bare.to_owned()));
-    secrets.extend(text.split(';').filter_map(|pair| Some(pair.split_once('=')?.1.trim().to_owned())));
+    let bare = text.rsplit_once(' ').map(|(_, bare)| bare).filter(|_| !text.contains(';'));
+    let cookies = text.split(';').filter_map(|pair| Some(pair.split_once('=')?.1.trim()));
+    let parts = bare.into_iter().chain(cookies).filter(|part| part.len() >= MIN_SECRET_PART_BYTES);
+    let mut secrets: Vec<_> = std::iter::once(text).chain(parts).map(str::to_owned).collect();
     let decoded = text.strip_prefix("Basic ").and_then(|encoded| STANDARD.decode(encoded.trim()).ok());
     if let Some(login) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
         secrets.extend(login.split_once(':').map(|(_, password)| password.to_owned()));
@@ -274,5 +280,28 @@ impl ToolSource for OpenApiSource {
 impl fmt::Debug for OpenApiSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenApiSource").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::header_secrets;
+
+    /// A short part of a header may be a word of a response.
+    #[test]
+    fn short_parts_of_headers_are_no_secrets() {
+        for (value, expected) in [
+            ("session=abcdef0123; theme=dark", &["session=abcdef0123; theme=dark", "abcdef0123"][..]),
+            ("session=abc; theme=dark", &["session=abc; theme=dark"]),
+            ("Bearer t0ken-7", &["Bearer t0ken-7"]),
+            ("Bearer t0ken-77", &["Bearer t0ken-77", "t0ken-77"]),
+            ("Basic dXNlcjpwYXNz", &["Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "pass", "user:pass"]),
+        ] {
+            let secrets = header_secrets(&value.to_owned().into());
+            let secrets: Vec<_> = secrets.iter().map(ExposeSecret::expose_secret).collect();
+            assert_eq!(secrets, expected);
+        }
     }
 }
