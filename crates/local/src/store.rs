@@ -25,6 +25,11 @@ pub use self::hub_file::{HubFile, InvalidHubFile};
 pub use self::pull::{Downloader, PullError, PullEvent, PullSourceError};
 use self::stamp::VerificationStamp;
 
+/// The maximum number of entries of the folders that [`ModelStore::hub_files`] lists.
+const MAX_LISTED_ENTRIES: usize = 100_000;
+/// The maximum number of folders on the path of a file in [`ModelStore::hub_files`].
+const MAX_LISTED_DEPTH: usize = 16;
+
 /// A folder for downloaded model files.
 ///
 /// # Examples
@@ -109,15 +114,22 @@ impl ModelStore {
 
     /// Returns the files that were downloaded by their location on the hub, in order of their
     /// names, also those that could not be verified. Files of the catalogue are not included.
+    ///
+    /// Links to folders are not followed. The search ends after 100,000 entries, and 16 levels
+    /// below the folder of the store.
     pub fn hub_files(&self) -> Vec<HubFile> {
-        let mut folders = vec![self.folder.join("hub")];
+        let mut folders = vec![(self.folder.join("hub"), 1)];
         let mut files = Vec::new();
-        while let Some(folder) = folders.pop() {
+        let mut entries_left = MAX_LISTED_ENTRIES;
+        while let Some((folder, depth)) = folders.pop() {
             let Ok(entries) = folder.read_dir() else { continue };
-            for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-                match path.is_dir() {
-                    true => folders.push(path),
-                    false if stamp::is_complete(&path) => files.push(path),
+            for entry in entries.take(entries_left).filter_map(Result::ok) {
+                entries_left -= 1;
+                let path = entry.path();
+                match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    true if depth < MAX_LISTED_DEPTH => folders.push((path, depth + 1)),
+                    true => {}
+                    false if path.is_file() && stamp::is_complete(&path) => files.push(path),
                     false => {}
                 }
             }

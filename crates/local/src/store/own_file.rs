@@ -48,6 +48,30 @@ pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
+/// Creates `folder`, which is below `root`, and the folders on its path unless they exist. `root`
+/// may be a link, because the user chooses it.
+///
+/// # Errors
+///
+/// Also fails if a folder below `root` is a link: in a shared folder, another user can create it to
+/// redirect the files of a download.
+pub(super) fn create_folders_below(root: &Path, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(root)?;
+    let mut path = root.to_owned();
+    for name in folder.strip_prefix(root).map_err(io::Error::other)? {
+        path.push(name);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        if !fs::symlink_metadata(&path)?.is_dir() {
+            let reason = format!("{} is a link or no folder: remove it", path.display());
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, reason));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the length of the file at `path`, or 0 if there is none.
 pub(super) fn length(path: &Path) -> u64 {
     fs::symlink_metadata(path).ok().filter(Metadata::is_file).map_or(0, |file| file.len())
@@ -76,7 +100,7 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::fs::symlink;
 
-    use super::{append, create, create_folder, length, write};
+    use super::{append, create, create_folder, create_folders_below, length, write};
 
     #[test]
     fn links_are_replaced_and_not_followed() {
@@ -114,5 +138,25 @@ mod tests {
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), length(&path)), ("abab", 4));
         write(&path, "c").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "c");
+    }
+
+    #[test]
+    fn linked_folder_below_the_root_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, root, elsewhere) =
+            (folder.path().join("real"), folder.path().join("root"), folder.path().join("elsewhere"));
+        fs::create_dir(&elsewhere).unwrap();
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &root).unwrap();
+        for _ in 0..2 {
+            create_folders_below(&root, &root.join("a/b")).unwrap();
+        }
+        assert!(real.join("a/b").is_dir());
+        symlink(&elsewhere, root.join("a/link")).unwrap();
+        for path in ["a/link", "a/link/c"] {
+            let error = create_folders_below(&root, &root.join(path)).unwrap_err().to_string();
+            assert!(error.contains("a/link is a link"), "{error}");
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

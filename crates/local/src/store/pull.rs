@@ -211,7 +211,7 @@ impl Downloader {
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         let final_path = &download.final_path;
         let folder = final_path.parent().unwrap_or(store.folder());
-        fs::create_dir_all(folder).map_err(unusable)?;
+        own_file::create_folders_below(store.folder(), folder).map_err(unusable)?;
         // Two processes must not download the same file at the same time.
         let lock = FileLock::acquire(final_path.with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = (download.existing)() {

@@ -91,3 +91,23 @@ fn files_of_the_hub_are_listed() {
     let [first, second] = files;
     assert_eq!(store.hub_files(), [second, first]);
 }
+
+/// A link to a parent folder would be a cycle, and a link to another folder a search without end.
+#[cfg(unix)]
+#[test]
+fn listing_follows_no_links_to_folders_and_has_a_maximum_depth() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ModelStore::in_folder(folder.path().join("models"));
+    let add = |file: &str| {
+        let path = store.folder().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        File::create(&path).unwrap();
+        VerificationStamp::of(&path, "hash").unwrap().write(&path).unwrap();
+    };
+    add("hub/a/one/main/x.gguf");
+    add(&format!("hub/a/one/main/{}x.gguf", "f/".repeat(20)));
+    add("../elsewhere/two/main/y.gguf");
+    std::os::unix::fs::symlink("..", store.folder().join("hub/a/up")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), store.folder().join("hub/b")).unwrap();
+    assert_eq!(store.hub_files(), ["a/one/x.gguf".parse().unwrap()]);
+}

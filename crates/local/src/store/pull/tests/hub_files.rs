@@ -253,3 +253,19 @@ fn token_is_found_like_in_the_client_of_the_hub() {
     assert_eq!(find(&[], None), None);
     assert_eq!(find(&[("HF_TOKEN", &direct), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", &on)], cache()), None);
 }
+
+/// Another user of a shared folder can create a link in the place of a folder.
+#[cfg(unix)]
+#[tokio::test]
+async fn linked_folder_is_refused() {
+    let (folder, store) = store();
+    let elsewhere = folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir_all(store.folder().join("hub")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, store.folder().join("hub/some")).unwrap();
+    let hub = Hub::new(vec![file_reply(CONTENT, CONTENT.len())]).await;
+    let error = pull_file(&store, &hub.address, None).await.unwrap_err();
+    let PullError::Folder { source, .. } = error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("hub/some is a link"), "{source}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
