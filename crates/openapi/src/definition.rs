@@ -8,7 +8,10 @@ use haft_core::{
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::operation::{Operation, OperationHead};
+use crate::{
+    document::Document,
+    operation::{Operation, OperationHead},
+};
 
 /// The maximum length of the description of a tool, in bytes. Longer text is truncated.
 const MAX_DESCRIPTION_BYTES: usize = 4096;
@@ -18,8 +21,12 @@ const MAX_DESCRIPTION_BYTES: usize = 4096;
 /// # Errors
 ///
 /// Fails with a description of the fault in the schema of the arguments.
-pub(crate) fn build(head: &OperationHead<'_>, operation: &Operation) -> Result<ToolDefinition, String> {
-    let schema = Schema::for_arguments(operation.arguments.schema.clone());
+pub(crate) fn build(
+    document: &Document,
+    head: &OperationHead<'_>,
+    operation: &Operation,
+) -> Result<ToolDefinition, String> {
+    let schema = document.compile(operation.arguments.schema.clone()).and_then(Schema::into_arguments);
     let schema = schema.map_err(|error| format!("its arguments: {error}"))?;
     let mut definition = ToolDefinition::new(ToolName::sanitize(&head.id), schema)
         .with_description(description(head))

@@ -4,9 +4,13 @@ mod fetch;
 mod hierarchy;
 mod swagger;
 
-use std::cell::Cell;
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, hash_map::RandomState},
+    hash::BuildHasher as _,
+};
 
-use haft_core::text::truncate;
+use haft_core::{Schema, schema::SchemaError, text::truncate};
 use reqwest::Url;
 use serde_json::Value;
 
@@ -37,6 +41,9 @@ pub(crate) struct Document {
     /// The budget, and its rest.
     max_steps: usize,
     steps: Cell<usize>,
+    /// The compiled schemas of the operations, by their hashes.
+    compiled: RefCell<HashMap<u64, Schema>>,
+    hasher: RandomState,
     pub(crate) dialect: Dialect,
     /// The URL from which the document was fetched.
     pub(crate) url: Option<Url>,
@@ -68,7 +75,8 @@ impl Document {
         };
         let hierarchy = Hierarchy::of(&root);
         let max_steps = (MIN_STEPS + STEPS_PER_VALUE * count_values(&root)).min(MAX_STEPS);
-        Ok(Self { root, hierarchy, max_steps, steps: Cell::new(max_steps), dialect, url })
+        let (steps, compiled, hasher) = (Cell::new(max_steps), RefCell::default(), RandomState::new());
+        Ok(Self { root, hierarchy, max_steps, steps, compiled, hasher, dialect, url })
     }
 
     pub(crate) fn root(&self) -> &Value {
@@ -122,6 +130,18 @@ impl Document {
                 ))
             }
         }
+    }
+
+    /// Compiles `schema`. Operations with equal schemas share the compiled one, because compiling
+    /// takes most of the time for a large document.
+    pub(crate) fn compile(&self, schema: Value) -> Result<Schema, SchemaError> {
+        let hash = self.hasher.hash_one(&schema);
+        if let Some(compiled) = self.compiled.borrow().get(&hash).filter(|it| *it.as_value() == schema) {
+            return Ok(compiled.clone());
+        }
+        let compiled = Schema::new(schema)?;
+        self.compiled.borrow_mut().insert(hash, compiled.clone());
+        Ok(compiled)
     }
 
     /// Returns `true` if the schema `schema` at `pointer` stands for its subtypes: it has a

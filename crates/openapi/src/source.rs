@@ -155,7 +155,7 @@ impl OpenApiSource {
                 }
             };
             let tool = result.and_then(|operation| {
-                let definition = definition::build(&entry.head, &operation)?;
+                let definition = definition::build(document, &entry.head, &operation)?;
                 Ok(OpenApiTool::new(definition, operation, Arc::clone(&shared)))
             });
             match tool {

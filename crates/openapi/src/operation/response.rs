@@ -74,7 +74,7 @@ impl Responses {
         let bodies: Vec<_> =
             successes.iter().zip(&documented).filter(|((_, response), _)| has_content(response)).collect();
         let output_schema = match bodies.as_slice() {
-            [(_, DocumentedResponse { body: Some(body), .. })] => body.output_schema(),
+            [(_, DocumentedResponse { body: Some(body), .. })] => body.output_schema(document),
             _ => None,
         };
         Self { accept, output_schema, documented }
@@ -122,7 +122,7 @@ impl BodySchema {
     }
 
     /// Returns the schema of this body or a status object. `None` if it cannot be used.
-    fn output_schema(&self) -> Option<Schema> {
+    fn output_schema(&self, document: &Document) -> Option<Schema> {
         let status = json!({
             "type": "object",
             "description": "A success without the documented body.",
@@ -135,7 +135,7 @@ impl BodySchema {
             root.insert("type".to_owned(), object.clone());
         }
         root.insert("anyOf".to_owned(), json!([self.schema, status]));
-        let schema = Schema::new(with_definitions(Value::Object(root), self.definitions.clone()));
+        let schema = document.compile(with_definitions(Value::Object(root), self.definitions.clone()));
         schema.inspect_err(|error| tracing::debug!(%error, "the schema of a response is not used")).ok()
     }
 }

@@ -224,6 +224,28 @@ fn work_for_a_document_is_bounded() {
     assert_eq!(source.tool_list().diagnostics().len(), 0);
 }
 
+/// Compiling takes most of the time for a document whose operations share large schemas.
+#[test]
+fn equal_schemas_are_compiled_once() {
+    let operation = |id: &str| {
+        let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}});
+        let responses = json!({"200": {"description": "ok", "content": content}});
+        json!({"put": {"operationId": id, "requestBody": {"content": content}, "responses": responses}})
+    };
+    let document = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "https://x.example"}],
+        "paths": {"/a": operation("a"), "/b": operation("b")},
+        "components": {"schemas": {"Pet": {"type": "object", "properties": {"name": {"type": "string"}}}}},
+    });
+    let options = OpenApiOptions::default();
+    let source = OpenApiSource::from_text("test", &document.to_string(), &options).unwrap();
+    let list = source.tool_list();
+    let [a, b] = ["a", "b"].map(|name| list.get(name).unwrap().definition());
+    assert!(std::ptr::eq(a.input_schema().as_value(), b.input_schema().as_value()));
+    let outputs = [a, b].map(|definition| definition.output_schema().unwrap().as_value());
+    assert!(std::ptr::eq(outputs[0], outputs[1]));
+}
+
 /// Schemas that refer to each other many times are not searched without end.
 #[test]
 fn search_in_nested_schemas_is_bounded() {
