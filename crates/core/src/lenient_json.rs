@@ -1,7 +1,7 @@
 //! A lenient parser for the arguments of calls: JSON objects and Python keyword arguments.
 //!
 //! The [pipeline](crate::Pipeline) uses it for arguments that are not valid JSON, and
-//! `haft-react` uses it for calls that a model writes as text. The same text is thus the same call,
+//! `haft-dialect` uses it for calls that a model writes as text. The same text is thus the same call,
 //! whether or not the server parsed the call.
 
 use haft_schema::{parse_leading_json, parse_number};

@@ -3,7 +3,6 @@
 mod agent;
 pub mod blocking;
 pub mod compaction;
-pub mod dialect;
 pub mod extension;
 pub mod handoff;
 pub mod host_panic;
@@ -14,8 +13,9 @@ pub mod run;
 pub mod trajectory;
 
 pub use agent::{AgentBuildError, Mailbox, ReactAgent, ReactAgentBuilder, RunHandle};
-pub use dialect::{AutoDialect, Dialect, JsonReact, NativeCalls, TextReact};
 pub use extension::{Extension, Guardrail};
+pub use haft_dialect as dialect;
+pub use haft_dialect::{AutoDialect, Dialect, JsonReact, NativeCalls, TextReact};
 pub use handoff::HandoffGroup;
 pub use queue::{PendingQueue, QueueHandle};
 pub use router::Router;

@@ -41,7 +41,6 @@ mod stop;
 mod suspend;
 mod tool_calls;
 mod tool_choice;
-mod written_calls;
 
 use std::collections::BTreeMap;
 

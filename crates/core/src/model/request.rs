@@ -55,7 +55,7 @@ impl ChatRequest {
 
     /// Returns the results of tool calls in the messages, in order.
     ///
-    /// Written dialects, such as `haft_react::JsonReact`, send results as text. Their requests have
+    /// Written dialects, such as `haft_dialect::JsonReact`, send results as text. Their requests have
     /// no results here; the transcript of the run has them.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.messages.tool_results()

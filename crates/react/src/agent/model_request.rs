@@ -141,7 +141,7 @@ impl ReactAgent {
 /// of the model. Fails if the dialect panics.
 async fn stream_reply(
     inputs: &StepInputs,
-    mut stream_parser: Box<dyn StreamParser + '_>,
+    mut stream_parser: Box<dyn StreamParser>,
     request: &ChatRequest,
     events: &EventSink,
     reply_events: &mut ReplyEvents<'_>,

@@ -52,6 +52,7 @@ impl<'r> ReplyEvents<'r> {
                 let snapshot = self.output.take_snapshot()?;
                 self.partial_output(snapshot)
             }
+            _ => None,
         }
     }
 

@@ -1,15 +1,14 @@
 //! The dialect of a run: its requests and replies, and the move to another dialect.
 
 use haft_core::{
-    Schema,
     agent::AgentErrorKind,
-    model::{ChatResponse, ModelError},
+    model::{ChatResponse, ModelError, ToolChoice},
 };
 
-use super::{Run, Step, request::last_model_error, state::SentRequest};
+use super::{Run, Step, state::SentRequest};
 use crate::{
     Dialect,
-    dialect::{HeldTextParser, Reply, StreamParser},
+    dialect::{self, Reply, ReplyContext, StreamParser},
     host_panic::catch_dialect_panic,
 };
 
@@ -63,22 +62,69 @@ impl Run {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse_reply(&self, response: ChatResponse, step: &Step<'_>) -> Result<Reply, AgentErrorKind> {
-        let reply = self.parse_in_dialect(response, step, self.outputs())?;
-        match self.head.state.sent_request() {
-            Some(request) => self.read_written_calls(reply, request, step),
-            None => Ok(reply),
+        let dialect = self.reading_dialect(step)?;
+        let context = self.reply_context(self.head.state.sent_request(), step);
+        catch_dialect_panic("Dialect::parse_reply", || dialect::read_reply(dialect, response, &context))
+    }
+
+    /// Reads the calls in the text that the model generated and its server could not use
+    /// ([`ModelError::InvalidGeneration`]), the reply to the request in flight. `step` contains the
+    /// inputs of the request. Returns `error` unchanged if the text does not consist of calls of
+    /// offered tools, or if the dialect does not read written calls. A driver reports the result
+    /// with [`on_chat`](Self::on_chat).
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
+    pub fn read_failed_generation(
+        &self,
+        error: ModelError,
+        step: &Step<'_>,
+    ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
+        if !matches!(error, ModelError::InvalidGeneration { .. }) {
+            return Ok(Err(error));
+        }
+        let dialect = self.reading_dialect(step)?;
+        let context = self.reply_context(self.head.state.sent_request(), step);
+        catch_dialect_panic("Dialect::parse_reply", || {
+            dialect::read_failed_generation(dialect, error, &context)
+        })
+    }
+
+    /// Takes the calls in the text of `reply`, the reply to `request`.
+    pub(super) fn read_written_calls(
+        &self,
+        reply: Reply,
+        request: &SentRequest,
+        step: &Step<'_>,
+    ) -> Result<Reply, AgentErrorKind> {
+        let dialect = self.reading_dialect(step)?;
+        let context = self.reply_context(Some(request), step);
+        catch_dialect_panic("Dialect::parse_reply", || dialect::read_written_calls(dialect, reply, &context))
+    }
+
+    /// Returns what the reply to `request` can contain. Without a request in flight, calls in the
+    /// text of the reply are not taken.
+    fn reply_context<'a>(&'a self, request: Option<&SentRequest>, step: &Step<'a>) -> ReplyContext<'a> {
+        let output_property = self.head.config.output_property.as_deref();
+        let Some(request) = request else {
+            return ReplyContext { outputs: self.outputs(), output_property, ..ReplyContext::default() };
+        };
+        let is_final = request.purpose.must_answer() || request.tool_choice == ToolChoice::None;
+        ReplyContext {
+            tools: Some(step.tools).filter(|_| !is_final),
+            outputs: self.outputs_in(request),
+            output_property,
+            may_finish: request.tool_choice != ToolChoice::Required,
         }
     }
 
-    /// Parses `response` in the dialect of `step` alone.
-    pub(super) fn parse_in_dialect(
-        &self,
-        response: ChatResponse,
-        step: &Step<'_>,
-        outputs: Option<&Schema>,
-    ) -> Result<Reply, AgentErrorKind> {
+    /// Returns the [dialect](Self::dialect) that reads a reply. Calls
+    /// [`Dialect::reads_written_calls`], so that the error names this method if it panics.
+    fn reading_dialect<'s>(&self, step: &Step<'s>) -> Result<&'s dyn Dialect, AgentErrorKind> {
         let dialect = self.try_dialect(step)?;
-        catch_dialect_panic("Dialect::parse_reply", || dialect.parse_reply(response, outputs))
+        catch_dialect_panic("Dialect::reads_written_calls", || dialect.reads_written_calls())?;
+        Ok(dialect)
     }
 
     /// Returns the [dialect](Self::dialect) of the next request, or an error if its code panics.
@@ -94,27 +140,17 @@ impl Run {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::HookFailed`] if the dialect panics.
-    pub fn stream_parser<'a>(
-        &'a self,
-        step: &Step<'a>,
-    ) -> Result<Box<dyn StreamParser + 'a>, AgentErrorKind> {
-        let dialect = self.try_dialect(step)?;
-        let parser = catch_dialect_panic("Dialect::stream_parser", || dialect.stream_parser(self.outputs()))?;
-        let names = match self.head.state.sent_request() {
-            Some(request) => self.callable_names(request, step)?,
-            None => None,
-        };
-        Ok(match names {
-            Some(names) => Box::new(HeldTextParser::new(parser, names)),
-            None => parser,
-        })
+    pub fn stream_parser(&self, step: &Step<'_>) -> Result<Box<dyn StreamParser>, AgentErrorKind> {
+        let dialect = self.reading_dialect(step)?;
+        let context = self.reply_context(self.head.state.sent_request(), step);
+        catch_dialect_panic("Dialect::stream_parser", || dialect::stream_parser(dialect, &context))
     }
 
     /// Moves the run to the fallback of its dialect if it has one, and if `error` means that the
     /// server rejects tools. Returns `true` if the request must be repeated.
     pub(super) fn moves_after_error(&mut self, error: &ModelError) -> bool {
         let has_fallback = self.head.state.sent_request().is_some_and(|request| request.has_fallback);
-        if !has_fallback || !rejects_tools(error) {
+        if !has_fallback || !dialect::rejects_tools(error) {
             return false;
         }
         self.move_to_fallback("the server does not support tools");
@@ -132,34 +168,4 @@ impl Run {
         tracing::info!(reason, "the run moves to the fallback of its dialect");
         self.head.uses_fallback_dialect = true;
     }
-}
-
-/// The ways in which servers state that a feature is not supported.
-const UNSUPPORTED: [&str; 8] = [
-    "not support",
-    "n't support",
-    "unsupported",
-    // llama.cpp
-    "requires --jinja",
-    // vLLM
-    "--enable-auto-tool-choice",
-    // OpenRouter: "No endpoints found that support tool use"
-    "no endpoints found",
-    "not enabled",
-    "not available",
-];
-
-/// Parameters whose names contain `tool`. A server that rejects one of them can support tools.
-const TOOL_PARAMETERS: [&str; 2] = ["parallel_tool_calls", "tool_choice"];
-
-/// Returns `true` if `error` means that the model or its server does not support tools.
-fn rejects_tools(error: &ModelError) -> bool {
-    let text = match last_model_error(error) {
-        ModelError::Unsupported(text) => text,
-        ModelError::Rejected { body, .. } | ModelError::Server { body, .. } => body,
-        _ => return false,
-    };
-    let text = TOOL_PARAMETERS.iter().fold(text.to_ascii_lowercase(), |text, name| text.replace(name, ""));
-    let has_any = |words: &[&str]| words.iter().any(|words| text.contains(words));
-    has_any(&["tool", "function call"]) && has_any(&UNSUPPORTED)
 }

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use haft_core::{Message, ToolResult, content::Content, message::MessageBody};
 use serde_json::{Map, Value, json};
 
+pub use crate::dialect::{is_rejected, is_unusable};
+pub(super) use crate::dialect::{mark_rejected, mark_unusable};
+
 /// The metadata key that marks hints: messages from the run itself to the model, with the user
 /// role.
 const HINT_KEY: &str = "hint";
-/// The metadata key that marks unusable replies. An unusable reply contains no calls and is not the
-/// accepted answer.
-const UNUSABLE_KEY: &str = "unusable";
 /// The metadata key that marks corrections: hints that state the problem of a rejected reply.
 const CORRECTION_KEY: &str = "correction";
-/// The metadata key that marks rejected answers. An output validator rejected the answer, or its
-/// validation did not finish because the run was cancelled or failed.
-const REJECTED_KEY: &str = "rejected";
 /// The metadata key that marks messages enqueued during the run.
 const ENQUEUED_KEY: &str = "enqueued";
 /// The metadata key of summaries. The value is the number of messages directly before the summary
@@ -105,16 +102,6 @@ pub(super) fn added_results_message(results: &[Arc<ToolResult>]) -> Message {
     call_results_message(text, Value::Object(values.collect()))
 }
 
-/// Marks `reply` as [unusable](is_unusable).
-pub(super) fn mark_unusable(reply: Message) -> Message {
-    mark(reply, UNUSABLE_KEY)
-}
-
-/// Marks `reply` as [unusable](is_unusable) and [rejected](is_rejected).
-pub(super) fn mark_rejected(reply: Message) -> Message {
-    mark(mark(reply, UNUSABLE_KEY), REJECTED_KEY)
-}
-
 /// Marks `reply` as a reply with [written calls](has_written_calls).
 pub(super) fn mark_written_calls(reply: Message) -> Message {
     mark(reply, WRITTEN_CALLS_KEY)
@@ -128,12 +115,6 @@ pub(super) fn mark_extracted(reply: Message) -> Message {
 /// Marks `message` as [enqueued](is_enqueued).
 pub(super) fn mark_enqueued(message: Message) -> Message {
     mark(message, ENQUEUED_KEY)
-}
-
-/// Returns `true` for an answer that an output validator rejected, or whose validation did not
-/// finish because the run was cancelled or failed.
-pub fn is_rejected(message: &Message) -> bool {
-    is_marked(message, REJECTED_KEY)
 }
 
 /// Returns `true` for a reply whose calls the model wrote as text, see
@@ -158,12 +139,6 @@ pub fn is_enqueued(message: &Message) -> bool {
 /// Programs that display a conversation usually omit hints.
 pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT_KEY)
-}
-
-/// Returns `true` for an unusable reply: it contains no calls and is not the accepted answer. The
-/// next message is a [hint](is_hint), unless the run failed or was cancelled.
-pub fn is_unusable(message: &Message) -> bool {
-    is_marked(message, UNUSABLE_KEY)
 }
 
 fn mark(message: Message, key: &str) -> Message {

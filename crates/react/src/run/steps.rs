@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_core::{
-    Message, ToolResult,
-    agent::AgentStep,
-    message::{AssistantMessage, MessageBody},
-};
+use haft_core::{Message, ToolResult, agent::AgentStep, message::MessageBody};
+
+pub use crate::dialect::reasoning_or_text;
 
 /// Returns the calls in `messages` with their results, in call order. Omits calls without a result.
 pub fn agent_steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
@@ -37,11 +35,4 @@ fn find_result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<Too
         _ => None,
     });
     results.find(|result| result.call_id == id)
-}
-
-/// Returns the reasoning of `reply`, or its text if it has no reasoning. `None` if `reply` has
-/// neither.
-pub fn reasoning_or_text(reply: &AssistantMessage) -> Option<String> {
-    let text = || Some(reply.text()).filter(|text| !text.is_empty());
-    reply.reasoning.clone().or_else(text)
 }

@@ -3,9 +3,9 @@
 use expect_test::expect;
 use haft_core::{
     agent::{AgentErrorKind, Limit},
-    model::{ChatResponse, ChatSettings, FinishReason, ModelProfile},
+    model::{ChatResponse, FinishReason, ModelProfile},
 };
-use haft_react::{ReactAgent, Trajectory, dialect::dialect_for};
+use haft_react::{ReactAgent, Trajectory};
 use haft_testing::ScriptedModel;
 
 use crate::{
@@ -168,34 +168,4 @@ async fn list_of_arguments_is_rejected() {
         .reply_text(FINISH);
     let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
-}
-
-/// OpenAI accepts at most four stop sequences. If there are more, the dialect must omit its own
-/// stop sequences, but never those of the caller.
-#[tokio::test]
-async fn stop_sequences_of_the_caller_have_precedence() {
-    for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {
-        let stop: Vec<_> = (0..stops).map(|stop| stop.to_string()).collect();
-        let settings = ChatSettings { stop: stop.clone(), ..ChatSettings::default() };
-        let model = ScriptedModel::new().with_profile(text_only_profile()).reply_text(FINISH);
-        let agent =
-            ReactAgent::builder(model.clone()).tools(calculator()).settings(settings).build().unwrap();
-        agent.run("17 + 25?").await.unwrap();
-        let requests = model.requests();
-        let stop_sequences = &requests[0].settings.stop;
-        assert!(stop_sequences.starts_with(&stop) && stop_sequences.len() == sent, "{stop_sequences:?}");
-    }
-}
-
-#[test]
-fn dialect_depends_on_the_capabilities_of_the_model() {
-    let name = |native_tools, json_schema| {
-        dialect_for(&ModelProfile {
-            supports_native_tools: native_tools,
-            supports_json_schema: json_schema,
-            ..text_only_profile()
-        })
-        .name()
-    };
-    assert_eq!([name(true, true), name(false, true), name(false, false)], ["native", "json", "text"]);
 }
