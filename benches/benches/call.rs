@@ -198,7 +198,7 @@ fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -
     asynchronous(async move |rounds| {
         for _ in 0..rounds {
             let (tools, run) = (tools.clone(), Arc::clone(&run));
-            let batch = Batch { tools, calls: calls.clone(), run_context: run, ..Batch::default() };
+            let batch = Batch { run_context: run, ..Batch::new(tools, calls.clone()) };
             let mut outcomes = pin!(pipeline.stream_batch(batch));
             black_box(outcomes.next().await);
         }

@@ -42,7 +42,7 @@ use crate::{
     tool::{FailedCall, FailureHook, Tool, ToolContext, ToolDefinition},
 };
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchCall};
 pub(crate) use block_on::block_on;
 pub use block_on::can_block_thread;
 pub use find::unknown_tool_message;
@@ -55,7 +55,7 @@ pub(crate) use tool_list::{DEFAULT_LABEL, Origin};
 pub use tool_list::{Diagnostic, ToolList};
 
 use gate::GateOutcome;
-use invoke::{CallTask, panic_error};
+use invoke::{CalledTool, panic_error};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 use repair_hook::RepairHooks;
 use truncate::Truncator;
@@ -130,18 +130,17 @@ struct CallDetails<'a> {
     is_repaired: bool,
 }
 
-/// The settings of a single call.
+/// The plan for a call. It is made once, before any step of the pipeline.
 #[derive(Clone, Copy)]
-struct CallRules<'a> {
-    task: CallTask<'a>,
-    /// See [`Batch::repaired`].
-    is_repaired: bool,
-}
-
-impl<'a> From<CallTask<'a>> for CallRules<'a> {
-    fn from(task: CallTask<'a>) -> Self {
-        Self { task, is_repaired: false }
-    }
+enum Plan<'a> {
+    /// Run the call.
+    Run,
+    /// Deny the call for this reason.
+    Deny(&'a str),
+    /// Postpone the call where it would run, because an earlier conflicting call is suspended. All
+    /// other outcomes, such as invalid arguments or a request for an approval, are independent of
+    /// the earlier call.
+    Postpone,
 }
 
 impl Default for CallDetails<'_> {
@@ -385,10 +384,11 @@ impl Pipeline {
     /// Dropping the future cancels the call. Side effects may already have happened.
     pub async fn call(&self, tools: &ToolList, call: &ToolCall, cx: &ToolContext) -> CallOutcome {
         let (tool, own) = match find::find_tool(tools, &call.name) {
-            Ok((tool, own)) => (Ok(&**tool), own),
+            Ok((tool, own)) => (Ok(CalledTool::Inline(&**tool)), own),
             Err(error) => (Err(error), None),
         };
-        self.for_tool(own).run_call(tool, call, cx, CallTask::Caller.into(), Some(tools)).await
+        let details = CallDetails::default();
+        self.for_tool(own).run_call(tool, call, cx, Plan::Run, Some(tools), details).await
     }
 
     /// Calls `tool` with `arguments` on the task of the caller.
@@ -398,7 +398,10 @@ impl Pipeline {
     /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
-        self.run_call(Ok(tool), &call, cx, CallTask::Caller.into(), None).await
+        // The call comes from the program and not from a model, so the length of its arguments is
+        // not limited.
+        let details = CallDetails { max_argument_bytes: usize::MAX, ..CallDetails::default() };
+        self.run_call(Ok(CalledTool::Inline(tool)), &call, cx, Plan::Run, None, details).await
     }
 
     /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
@@ -430,14 +433,15 @@ impl Pipeline {
         arguments::repair_and_validate(definition, arguments, repair, &mut details)
     }
 
-    /// Runs `call` to `tool`, as `rules` specify.
+    /// Runs `call` to `tool` according to `plan`. `details` are the details known before the call.
     async fn run_call(
         &self,
-        tool: Result<&dyn Tool, ToolError>,
+        tool: Result<CalledTool<'_>, ToolError>,
         call: &ToolCall,
         cx: &ToolContext,
-        rules: CallRules<'_>,
+        plan: Plan<'_>,
         tools: Option<&ToolList>,
+        details: CallDetails<'_>,
     ) -> CallOutcome {
         let span = tracing::info_span!(
             "execute_tool",
@@ -448,13 +452,9 @@ impl Pipeline {
             gen_ai.tool.call.result = field::Empty,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool))?)));
+        let tool =
+            tool.and_then(|tool| Ok((tool, span.in_scope(|| definition_or_panic_error(tool.tool()))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
-        let task = rules.task;
-        let tool = match task {
-            CallTask::Denied(reason) => Err(ToolError::Denied(reason.to_owned())),
-            _ => tool,
-        };
         let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
         let record = has_recorder.then(|| RecordGuard {
@@ -467,16 +467,9 @@ impl Pipeline {
             started,
             is_recorded: false,
         });
-        let mut details = CallDetails {
-            // A call without a tool list comes from the program and not from a model, so the length
-            // of its arguments is not limited.
-            max_argument_bytes: if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX },
-            arguments: has_recorder.then_some(&argument_slot),
-            is_repaired: rules.is_repaired,
-            ..CallDetails::default()
-        };
+        let mut details = CallDetails { arguments: has_recorder.then_some(&argument_slot), ..details };
         // A panic of the tool, or of a middleware layer around it, affects only this call.
-        let steps = self.run_steps(tool, call, cx, task, started, &mut details);
+        let steps = self.run_steps(tool, call, cx, plan, started, &mut details);
         let response = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let response = response.unwrap_or_else(|panic| Err(span.in_scope(|| panic_error(&*panic))));
         let mut outcome = match response {
@@ -511,21 +504,25 @@ impl Pipeline {
     /// first step parses the arguments, the last step checks the output.
     async fn run_steps(
         &self,
-        tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
+        tool: Result<(CalledTool<'_>, &ToolDefinition), ToolError>,
         call: &ToolCall,
         cx: &ToolContext,
-        task: CallTask<'_>,
+        plan: Plan<'_>,
         started: Instant,
         details: &mut CallDetails<'_>,
     ) -> Result<ToolResponse, ToolError> {
+        let is_postponed = match plan {
+            Plan::Run => false,
+            Plan::Postpone => true,
+            Plan::Deny(reason) => return Err(ToolError::Denied(reason.to_owned())),
+        };
+        let postponed = || Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
         let (tool, definition) = tool?;
         let (arguments, repaired) = match self.parse_call(definition, call, details) {
             Ok(arguments) => (arguments, None),
             Err(error) if !self.can_replace_arguments(call, cx, details) => return Err(error),
             // The hooks run when the call runs.
-            Err(_) if matches!(task, CallTask::Postponed) => {
-                return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
-            }
+            Err(_) if is_postponed => return postponed(),
             Err(error) => {
                 let replaced = self.replace_arguments(call, definition, error, cx, started, details).await?;
                 (Cow::Owned(replaced.clone()), Some(replaced))
@@ -533,9 +530,7 @@ impl Pipeline {
         };
         details.record_arguments(&arguments, details.repairs.is_empty());
         let (arguments, approved) = match gate::check(definition, arguments.into_owned(), cx)? {
-            GateOutcome::Run { .. } if matches!(task, CallTask::Postponed) => {
-                return Ok(ToolResponse::Pending(Pending::new(PendingKind::Postponed)));
-            }
+            GateOutcome::Run { .. } if is_postponed => return postponed(),
             GateOutcome::Run { arguments, approved, is_changed } => {
                 details.warning =
                     is_changed.then(|| format!("it was approved with other arguments: {arguments}"));
@@ -553,7 +548,7 @@ impl Pipeline {
                 return Ok(ToolResponse::Pending(pending));
             }
         };
-        let mut response = self.invoke(task, tool, arguments, cx, started, details).await?;
+        let mut response = self.invoke(tool, definition, arguments, cx, started, details).await?;
         match &mut response {
             ToolResponse::Done(output) => definition.check_output(output)?,
             // Only a batch postpones calls. Otherwise, a tool could be repeated forever.

@@ -25,7 +25,7 @@
 //!     messages: &mut Vec<ChatCompletionRequestMessage>,
 //! ) -> Result<(), InteropError> {
 //!     let calls = from_tool_calls(reply.tool_calls.iter().flatten())?;
-//!     let batch = Batch { tools: tools.clone(), calls, ..Batch::default() };
+//!     let batch = Batch::new(tools.clone(), calls);
 //!     for outcome in Pipeline::new().call_all(batch).await {
 //!         messages.push(to_tool_message(&outcome.into_result()).into());
 //!     }

@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use haft_core::{
     Message, Timestamp, ToolCall, ToolResult, Toolset,
     call::{Decision, FailureKind, PendingCall},
-    pipeline::{Batch, CallOutcome},
+    pipeline::CallOutcome,
     tool::RunContext,
     toolset::{ListContext, ToolList},
 };
@@ -129,19 +129,12 @@ impl PendingQueue {
         let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
-        while let Some(CallBatch { calls, resumed, suspended, .. }) = self.next_batch(&list) {
+        while let Some(batch) = self.next_batch(&list) {
             if run.cancellation.is_cancelled() {
                 break;
             }
-            let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-            let batch = Batch {
-                tools: list.clone(),
-                calls,
-                resumed,
-                run_context: Arc::clone(&run),
-                suspended,
-                ..Batch::default()
-            };
+            let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
+            let batch = batch.into_batch(list.clone(), Arc::clone(&run));
             let mut outcomes = tools.pipeline().stream_batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };

@@ -60,7 +60,7 @@ async fn answer(question: String) -> Result<String, Box<dyn Error>> {
             ..ChatCompletionRequestAssistantMessage::default()
         };
         messages.push(assistant.into());
-        let batch = Batch { tools: tools.clone(), calls, ..Batch::default() };
+        let batch = Batch::new(tools.clone(), calls);
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();
             println!("{}: {}", result.name, result.model_text());

@@ -14,7 +14,7 @@ use haft_core::{
     call::{Decision, PendingCall},
     message::{MessageBody, TranscriptView},
     model::ChatRequest,
-    pipeline::{Batch, CallOutcome},
+    pipeline::CallOutcome,
     tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::{ListContext, ToolList},
 };
@@ -399,20 +399,9 @@ async fn execute(
     shared: &Shared,
 ) -> Result<(), AgentErrorKind> {
     let pipeline = member.tools.pipeline();
-    let CallBatch { calls, resumed, suspended, failed_attempts, denied, guarded } = batch;
-    let queues = CallQueues::new(run, &calls);
-    let states = queues.host_states(&tools.memoize(QueueableTools::new).0, pipeline);
-    let batch = Batch {
-        tools: tools.clone(),
-        calls,
-        resumed,
-        run_context: Arc::clone(&shared.context),
-        call_states: states,
-        failed_attempts,
-        denied,
-        repaired: guarded,
-        suspended,
-    };
+    let queues = CallQueues::new(run, &batch.calls);
+    let mut batch = batch.into_batch(tools.clone(), Arc::clone(&shared.context));
+    queues.add_handles(&mut batch, &tools.memoize(QueueableTools::new).0, pipeline);
     let mut outcomes = pin!(pipeline.stream_batch(batch));
     while let Some((_, outcome)) = outcomes.next().await {
         // Add the pushed calls first, so that a run saved in between does not lose them.

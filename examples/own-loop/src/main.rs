@@ -54,7 +54,7 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
         }
         let calls = reply_message.tool_calls.clone();
         messages.push(encode_message(&Message::assistant(reply_message)));
-        let batch = Batch { tools: tool_list.clone(), calls, ..Batch::default() };
+        let batch = Batch::new(tool_list.clone(), calls);
         for outcome in pipeline.call_all(batch).await {
             let result = outcome.into_result();
             println!("{}: {}", result.name, result.model_text());

@@ -19,34 +19,36 @@ use crate::{
     limits,
     panic_log::log_panic_text,
     pipeline::deadline::{self, WaitError},
-    tool::{ScopeGuard, Tool, ToolContext},
+    tool::{ScopeGuard, Tool, ToolContext, ToolDefinition},
 };
 
 type CallResult = Result<ToolResponse, ToolError>;
 
-/// The execution of a call: the tokio task on which it runs, or the reason why its tool must not
-/// run.
+/// The called tool, and the tokio task on which it runs.
 #[derive(Clone, Copy)]
-pub(super) enum CallTask<'a> {
-    /// The task of the caller. This avoids the cost of a new task.
-    Caller,
-    /// A new task. On a multi-thread runtime, this ensures that a tool that blocks its thread
-    /// delays only its own call.
+pub(super) enum CalledTool<'a> {
+    /// A tool that runs on the task of the caller. This avoids the cost of a new task.
+    Inline(&'a dyn Tool),
+    /// A tool that runs on a new task. On a multi-thread runtime, a tool that blocks its thread
+    /// then delays only its own call.
     Spawned(&'a Arc<dyn Tool>),
-    /// No task, because an earlier conflicting call is suspended. A call that would run now is
-    /// [postponed](crate::call::PendingKind::Postponed). All other outcomes, such as a denial or a
-    /// request for an approval, are independent of the earlier call.
-    Postponed,
-    /// No task, because the call is denied with this reason.
-    Denied(&'a str),
+}
+
+impl<'a> CalledTool<'a> {
+    pub(super) fn tool(self) -> &'a dyn Tool {
+        match self {
+            Self::Inline(tool) => tool,
+            Self::Spawned(tool) => &**tool,
+        }
+    }
 }
 
 impl Pipeline {
-    /// Calls `tool`. The timeout in the tool's policy is measured from `started`.
+    /// Calls `tool`. The timeout in the policy of its `definition` is measured from `started`.
     pub(super) async fn invoke(
         &self,
-        task: CallTask<'_>,
-        tool: &dyn Tool,
+        tool: CalledTool<'_>,
+        definition: &ToolDefinition,
         arguments: Value,
         cx: &ToolContext,
         started: Instant,
@@ -55,7 +57,7 @@ impl Pipeline {
         if cx.shared().cancellation.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
-        let cx = match started.checked_add(self.timeout_of(tool.definition())) {
+        let cx = match started.checked_add(self.timeout_of(definition)) {
             Some(deadline) => cx.clone().limit_deadline(deadline),
             None => cx.clone(),
         };
@@ -65,15 +67,13 @@ impl Pipeline {
         let guard = ScopeGuard::new(
             self.0.clone(),
             Arc::clone(&self.0.abandoned_calls),
-            tool.definition().clone(),
+            definition.clone(),
             cx.call_scope().cloned(),
         );
         let cx = cx.with_call_scope(guard.scope());
-        let call = match task {
-            CallTask::Caller | CallTask::Postponed | CallTask::Denied(_) => {
-                RunningCall::Inline(tool.call(arguments, &cx))
-            }
-            CallTask::Spawned(tool) => RunningCall::spawn(tool, arguments, &cx)?,
+        let call = match tool {
+            CalledTool::Inline(tool) => RunningCall::Inline(tool.call(arguments, &cx)),
+            CalledTool::Spawned(tool) => RunningCall::spawn(tool, arguments, &cx)?,
         };
         let outcome = self.wait_for_call(call, &cx, started).await;
         details.is_cached = guard.is_cached();

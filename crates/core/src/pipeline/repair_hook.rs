@@ -96,9 +96,9 @@ impl Pipeline {
     /// running the call. Unlike [`parse_arguments`](Self::parse_arguments), also calls the [repair
     /// hooks](RepairHook).
     ///
-    /// Use it if a check must read the arguments before the call runs. Pass the ids of these calls
-    /// to [`Batch::repaired`](super::Batch::repaired), so that no hook changes the arguments after
-    /// the check.
+    /// Use it if a check must read the arguments before the call runs. Set
+    /// [`BatchCall::is_repaired`](super::BatchCall::is_repaired) for such a call, so that no hook
+    /// changes the arguments after the check.
     ///
     /// # Examples
     ///

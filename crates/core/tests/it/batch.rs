@@ -24,7 +24,7 @@ fn definition(name: &str) -> ToolDefinition {
 
 fn batch(tools: impl IntoIterator<Item = DynamicTool>, names: &[&str]) -> Batch {
     let calls = names.iter().enumerate().map(|(i, name)| ToolCall::new(format!("call_{i}"), *name, "{}"));
-    Batch { tools: ToolList::new("test", tools), calls: calls.collect(), ..Batch::default() }
+    Batch::new(ToolList::new("test", tools), calls)
 }
 
 async fn run_batch(pipeline: &Pipeline, batch: Batch) -> Vec<ToolResult> {
@@ -181,7 +181,7 @@ async fn state_of_a_call_overrides_state_of_the_run() {
     });
     let run =
         RunContext { state: HostState::new().with_value(1_u32).with_value('a'), ..RunContext::default() };
-    let states = [("call_1".to_owned(), HostState::new().with_value(2_u32))].into();
-    let batch = Batch { run_context: Arc::new(run), call_states: states, ..batch([show], &["show", "show"]) };
+    let mut batch = Batch { run_context: Arc::new(run), ..batch([show], &["show", "show"]) };
+    batch.calls[1].state = HostState::new().with_value(2_u32);
     assert_eq!(texts(&run_batch(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
 }

@@ -13,7 +13,7 @@ use haft_core::{
     Json, Pipeline, Tool as _, ToolCall, ToolContext, ToolError, ToolExt as _, Toolset,
     call::{Decision, FailureKind, Pending, PendingKind, ToolResponse, ToolResult},
     export::async_trait,
-    pipeline::{Batch, CallOutcome, InvalidCall, RepairHook},
+    pipeline::{Batch, BatchCall, CallOutcome, InvalidCall, RepairHook},
     schema::{RepairKind, RepairPolicy},
     tool,
     tool::{FailedAttempts, ToolPolicy},
@@ -277,8 +277,7 @@ async fn arguments_are_repaired_before_the_execution() {
         tools.pipeline().repair_arguments(&list, &call, &ToolContext::default()).await.unwrap();
     assert_eq!((arguments, &repairs[0].kind), (json!({"n": 1}), &RepairKind::Replaced));
 
-    let (calls, repaired) = (vec![call.clone()], [call.id].into());
-    let batch = Batch { tools: list, calls, repaired, ..Batch::default() };
+    let batch = Batch::new(list, [BatchCall { is_repaired: true, ..BatchCall::new(call) }]);
     let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
     assert_eq!((result.is_success(), count.load(Ordering::Relaxed)), (false, 1));
 }

@@ -68,10 +68,10 @@ async fn cancel_calls(
     tools: impl IntoIterator<Item = DynamicTool>,
 ) -> (Vec<ToolResult>, Duration) {
     let tools = ToolList::new("test", tools);
-    let calls = tools.names().map(|name| ToolCall::new(name.as_str(), name.as_str(), "{}")).collect();
+    let calls: Vec<_> = tools.names().map(|name| ToolCall::new(name.as_str(), name.as_str(), "{}")).collect();
     let token = CancellationToken::new();
     let run_context = Arc::new(RunContext { cancellation: token.clone(), ..RunContext::default() });
-    let batch = Batch { tools, calls, run_context, ..Batch::default() };
+    let batch = Batch { run_context, ..Batch::new(tools, calls) };
     let cancel = async {
         sleep(START).await;
         token.cancel();
@@ -180,8 +180,8 @@ async fn waiting_calls_are_not_started_after_a_cancellation() {
     );
     let token = CancellationToken::new();
     let run_context = Arc::new(RunContext { cancellation: token.clone(), ..RunContext::default() });
-    let calls = ["tidy", "second"].map(|name| ToolCall::new(name, name, "{}")).to_vec();
-    let batch = Batch { tools, calls, run_context, ..Batch::default() };
+    let calls = ["tidy", "second"].map(|name| ToolCall::new(name, name, "{}"));
+    let batch = Batch { run_context, ..Batch::new(tools, calls) };
     let cancel = async {
         sleep(START).await;
         token.cancel();
@@ -196,11 +196,7 @@ async fn waiting_calls_are_not_started_after_a_cancellation() {
 async fn timed_out_call_is_dropped_before_it_is_reported() {
     let lock = Arc::default();
     let hold = holding_tool(&lock, Duration::from_millis(100));
-    let batch = Batch {
-        tools: ToolList::new("test", [hold]),
-        calls: vec![ToolCall::new("a", "hold", "{}")],
-        ..Batch::default()
-    };
+    let batch = Batch::new(ToolList::new("test", [hold]), [ToolCall::new("a", "hold", "{}")]);
     let started = Instant::now();
     let results = Pipeline::new().call_all(batch).await;
     let result = results.into_iter().next().unwrap().into_result();

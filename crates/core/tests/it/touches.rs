@@ -73,7 +73,7 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
         let id = format!("{tool} {}", arguments.trim_matches(['{', '}']));
         ToolCall::new(id, *tool, *arguments)
     });
-    Batch { tools, calls: calls.collect(), ..Batch::default() }
+    Batch::new(tools, calls)
 }
 
 /// Runs `calls`, pairs of a tool name and JSON arguments, as one batch. Compares their times with
@@ -238,7 +238,7 @@ async fn approved_arguments_replace_those_of_the_model() {
     let mut batch = batch(tools(&times, began), &calls);
     let pending = Pending::new(PendingKind::Approval { arguments: json!({"path": "a"}) });
     let resumed = pending.resume(Decision::approved_with_arguments(json!({"path": "b"}))).unwrap();
-    batch.resumed.insert(batch.calls[0].id.clone(), resumed);
+    batch.calls[0].resumed = Some(resumed);
     Pipeline::new().call_all(batch).await;
     let starts: Vec<_> = times.lock().unwrap().iter().map(|(id, start, _)| (id.clone(), *start)).collect();
     expect![[r#"
@@ -299,7 +299,7 @@ async fn outcomes(calls: &[(&str, &str)], suspended: &[usize]) -> Vec<&'static s
     // Removing the last call first keeps the earlier indices valid.
     for index in suspended.iter().rev() {
         let call = batch.calls.remove(*index);
-        batch.suspended.insert(0, (*index, call));
+        batch.suspended.insert(0, (*index, call.call));
     }
     for (position, (index, _)) in batch.suspended.iter_mut().enumerate() {
         *index -= position;
@@ -489,14 +489,13 @@ proptest! {
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let (times, began) = (CallTimes::default(), Instant::now());
-            let batch = Batch {
-                tools: tools(&times, began),
-                calls: calls.iter().enumerate().map(|(index, call)| {
+            let batch = Batch::new(
+                tools(&times, began),
+                calls.iter().enumerate().map(|(index, call)| {
                     let arguments = json!({"path": call.paths.join(" "), "ms": call.ms});
                     ToolCall::new(index.to_string(), call.tool, arguments.to_string())
-                }).collect(),
-                ..Batch::default()
-            };
+                }),
+            );
             let outcomes = Pipeline::new().call_all(batch).await;
             let ids: Vec<_> = outcomes.iter().map(CallOutcome::call_id).collect();
             prop_assert_eq!(ids, (0..calls.len()).map(|index| index.to_string()).collect::<Vec<_>>());

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use haft_core::{
     Pipeline, ToolCall,
-    call::{ResumedCall, ResumedCalls},
-    pipeline::{Batch, CallOutcome},
+    call::ResumedCall,
+    pipeline::{Batch, BatchCall, CallOutcome},
     tool::{HostState, Principal, Progress, ProgressSink, RunContext},
     toolset::ToolList,
 };
@@ -29,9 +29,9 @@ pub(super) fn batch(
     resumed: Option<ResumedCall>,
     principal: Option<Principal>,
 ) -> Batch {
-    let resumed: ResumedCalls = resumed.map(|resumed| (call.id.clone(), resumed)).into_iter().collect();
     let run_context = Arc::new(RunContext { principal, ..RunContext::default() });
-    Batch { tools, calls: vec![call], resumed, run_context, ..Batch::default() }
+    let call = BatchCall { resumed, ..BatchCall::new(call) };
+    Batch { run_context, ..Batch::new(tools, [call]) }
 }
 
 /// Runs the call in `batch` through `pipeline` and returns its outcome. Progress reports are sent

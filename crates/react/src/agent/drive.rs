@@ -9,7 +9,7 @@ use haft_core::{
     call::FailureKind,
     message::TranscriptView,
     model::{ChatRequest, ModelError},
-    pipeline::{Batch, CallOutcome},
+    pipeline::CallOutcome,
     tool::RunContext,
     toolset::ToolList,
 };
@@ -423,27 +423,18 @@ impl ReactAgent {
         for_calls: &Arc<RunContext>,
         scope: &DriveScope<'_>,
     ) -> Result<(), AgentErrorKind> {
-        let CallBatch { calls, resumed, suspended, failed_attempts, denied, guarded } = batch;
-        for call in &calls {
+        for call in &batch.calls {
             scope.events.emit(|| RunEvent::CallStarted { call: call.clone() }).await;
         }
         let guarded_tools =
             self.0.extensions.has_guardrails(GuardrailStage::CallResult).then(|| tools.clone());
         let has_queue = scope.context.state.get::<QueueHandle>().is_some();
-        let queues = has_queue.then(|| CallQueues::new(run, &calls));
-        let states =
-            queues.as_ref().map(|it| it.host_states(&self.queueable_tools(&tools), self.0.tools.pipeline()));
-        let batch = Batch {
-            tools,
-            calls,
-            resumed,
-            run_context: Arc::clone(for_calls),
-            call_states: states.unwrap_or_default(),
-            suspended,
-            failed_attempts,
-            denied,
-            repaired: guarded,
-        };
+        let queues = has_queue.then(|| CallQueues::new(run, &batch.calls));
+        let queueable = queues.as_ref().map(|_| self.queueable_tools(&tools));
+        let mut batch = batch.into_batch(tools, Arc::clone(for_calls));
+        if let (Some(queues), Some(queueable)) = (&queues, queueable) {
+            queues.add_handles(&mut batch, &queueable, self.0.tools.pipeline());
+        }
         let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
         while let Some((_, outcome)) = outcomes.next().await {
             if is_cancelled(&outcome, for_calls) {

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{Pipeline, ToolCall, limits, pipeline::CallOutcome, tool::HostState, toolset::ToolList};
+use haft_core::{
+    Pipeline, ToolCall, limits,
+    pipeline::{Batch, BatchCall, CallOutcome},
+    toolset::ToolList,
+};
 
 use super::{PushedCalls, QueueHandle, Quota};
 use crate::{Run, run::RunError};
@@ -58,8 +62,9 @@ use crate::{Run, run::RunError};
 /// // For each `Effect::Call`.
 /// let calls = vec![ToolCall::new("call_1", "offer", "{}")];
 /// let queues = CallQueues::new(&run, &calls);
-/// let states = queues.host_states(&tools, toolset.pipeline());
-/// let mut outcomes = pin!(toolset.pipeline().stream_batch(Batch { tools, calls, call_states: states, ..Batch::default() }));
+/// let mut batch = Batch::new(tools.clone(), calls);
+/// queues.add_handles(&mut batch, &tools, toolset.pipeline());
+/// let mut outcomes = pin!(toolset.pipeline().stream_batch(batch));
 /// while let Some((_, outcome)) = outcomes.next().await {
 ///     queues.close(&outcome, &mut run)?;
 ///     // Report the outcome to the run here.
@@ -79,13 +84,15 @@ impl CallQueues {
         Self(calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::new(&quota)))).collect())
     }
 
-    /// Returns the state for each call, keyed by call id, as needed for
-    /// [`Batch::call_states`](haft_core::pipeline::Batch::call_states). The state contains the
-    /// [`QueueHandle`] of the call, which accepts calls to `tools`. `pipeline` validates the pushed
-    /// calls.
-    pub fn host_states(&self, tools: &ToolList, pipeline: &Pipeline) -> BTreeMap<String, HostState> {
-        let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
-        self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
+    /// Adds the [`QueueHandle`] of each call in `batch` to the [state](BatchCall::state) of the
+    /// call. The handles accept calls to `tools`. `pipeline` validates the pushed calls.
+    pub fn add_handles(&self, batch: &mut Batch, tools: &ToolList, pipeline: &Pipeline) {
+        for BatchCall { call, state, .. } in &mut batch.calls {
+            if let Some(pushed) = self.0.get(&call.id) {
+                let handle = QueueHandle::new(pushed, tools.clone(), pipeline.clone());
+                *state = std::mem::take(state).with_value(handle);
+            }
+        }
     }
 
     /// Closes the queue of the call with this `outcome`. If the call succeeded, its pushed calls

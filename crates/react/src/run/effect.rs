@@ -10,7 +10,8 @@ use haft_core::{
     call::{PendingCall, ResumedCalls},
     message::TranscriptView,
     model::{ChatRequest, ChatSettings, ToolChoice},
-    tool::FailedAttempts,
+    pipeline::{Batch, BatchCall},
+    tool::{FailedAttempts, RunContext},
     toolset::ToolList,
 };
 
@@ -138,21 +139,32 @@ pub struct CallBatch {
     pub calls: Vec<ToolCall>,
     /// The decisions for previously suspended calls of this batch, by call id.
     pub resumed: ResumedCalls,
-    /// The failed attempts of the called tools since their last success, by tool name. Pass them to
-    /// the [`Batch`](haft_core::pipeline::Batch), so that the tools can read the number of the
-    /// [attempt](haft_core::ToolContext::attempt).
+    /// The failed attempts of the called tools since their last success, by tool name. The tools
+    /// read the number of the [attempt](haft_core::ToolContext::attempt).
     pub failed_attempts: BTreeMap<String, FailedAttempts>,
     /// The calls beyond the [maximum number](haft_core::tool::ToolPolicy::max_calls) of calls to
-    /// their tool, with the reason, by call id. Pass them to the
-    /// [`Batch`](haft_core::pipeline::Batch), which denies them. A driver without a batch reports a
-    /// failure with this reason, and does not execute the call.
+    /// their tool, with the reason, by call id. A [`Batch`] denies them. A driver without a batch
+    /// reports a failure with this reason, and does not execute the call.
     pub denied: BTreeMap<String, String>,
     /// The calls whose arguments the [call guardrails](crate::Guardrail::call) have checked, by
-    /// call id. Pass them to [`Batch::repaired`](haft_core::pipeline::Batch::repaired), so that
-    /// their arguments do not change after the check.
+    /// call id. Their arguments do not change after the check.
     pub guarded: BTreeSet<String>,
-    /// The calls of the same reply that still wait for a decision. Do not execute them. Pass them
-    /// to [`Batch::suspended`](haft_core::pipeline::Batch::suspended), which postpones the calls
-    /// that conflict with them.
+    /// The calls of the same reply that still wait for a decision. Do not execute them. A
+    /// [`Batch`] postpones the calls that conflict with [them](Batch::suspended).
     pub suspended: Vec<(usize, ToolCall)>,
+}
+
+impl CallBatch {
+    /// Converts the calls to a [`Batch`] for the pipeline. `tools` are the tools of the request
+    /// that the model replied to.
+    pub fn into_batch(mut self, tools: ToolList, run_context: Arc<RunContext>) -> Batch {
+        let calls = self.calls.into_iter().map(|call| BatchCall {
+            resumed: self.resumed.remove(&call.id),
+            failed_attempts: self.failed_attempts.get(&call.name).copied().unwrap_or_default(),
+            denied: self.denied.remove(&call.id),
+            is_repaired: self.guarded.contains(&call.id),
+            ..BatchCall::new(call)
+        });
+        Batch { run_context, suspended: self.suspended, ..Batch::new(tools, calls) }
+    }
 }

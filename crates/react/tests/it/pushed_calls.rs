@@ -208,8 +208,8 @@ async fn run_without_an_agent_executes_pushed_calls() {
     while let Effect::Call(CallBatch { calls, .. }) = advance(&mut run, &step).unwrap() {
         let [call] = calls.as_slice() else { panic!("{calls:?}") };
         let (id, queues) = (call.id.clone(), CallQueues::new(&run, &calls));
-        let states = queues.host_states(&list, tools.pipeline());
-        let batch = Batch { tools: list.clone(), calls, call_states: states, ..Batch::default() };
+        let mut batch = Batch::new(list.clone(), calls);
+        queues.add_handles(&mut batch, &list, tools.pipeline());
         let outcome = tools.pipeline().call_all(batch).await.remove(0);
         queues.close(&outcome, &mut run).unwrap();
         run.on_result(&id, outcome.into_result()).unwrap();

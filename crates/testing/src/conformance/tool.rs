@@ -182,10 +182,8 @@ impl ToolCheck {
         let cancellation = CancellationToken::new();
         let call = ToolCall::new("check", definition.name().as_str(), arguments.to_string());
         let mut calls = Box::pin(pipeline.stream_batch(Batch {
-            tools: ToolList::new("check", [probe]),
-            calls: vec![call],
             run_context: self.call_context(&cancellation),
-            ..Batch::default()
+            ..Batch::new(ToolList::new("check", [probe]), [call])
         }));
         // The pipeline starts the call on another task. Wait until the call has started.
         for _ in 0..MAX_POLLS {
