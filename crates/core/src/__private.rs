@@ -18,8 +18,8 @@ pub use crate::{
     call::ToolError,
     schema::object::TypedProperties,
     tool::{
-        Annotations, Deprecation, IntoToolOutput, IntoTools, StateType, Tool, ToolContext, ToolDefinition,
-        ToolMethods, ToolPolicy, TouchFn,
+        Annotations, Deprecation, IntoToolOutput, IntoTools, OnCancel, StateType, Tool, ToolContext,
+        ToolDefinition, ToolMethods, ToolPolicy, TouchFn,
     },
 };
 pub use blocking::blocking;

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// The timeout of a tool call: five minutes.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The grace period of a cancelled call that listens to its cancellation token: 400 milliseconds.
+/// The grace period of a cancelled call to a tool with
+/// [`OnCancel::Grace`](crate::tool::OnCancel::Grace): 400 milliseconds.
 /// See [`Pipeline::with_cancel_grace`](crate::Pipeline::with_cancel_grace).
 pub const CANCEL_GRACE: Duration = Duration::from_millis(400);
 

@@ -223,14 +223,17 @@ impl Pipeline {
     /// zero, calls without nested calls are aborted at once. Calls with nested calls still have
     /// [`limits::ABORT_WAIT`].
     ///
-    /// If the run is cancelled, a call that listens to its [token](ToolContext::cancellation) or
-    /// blocks a thread of tokio's pool has this period to end by itself. A call with nested calls,
-    /// or an agent used as a tool, has [`limits::ABORT_WAIT`] in addition. A result within the
+    /// If the run is cancelled, a call to a tool with [`OnCancel::Grace`] has this period to end by
+    /// itself. A call with nested calls, or to a tool with [`OnCancel::Subtasks`], such as an agent
+    /// used as a tool, has [`limits::ABORT_WAIT`] in addition. A result within the
     /// period is the result of the call. Other calls, and calls that exceed the period, are
     /// aborted. The pipeline waits for the end of an aborted call, at most for
     /// [`limits::ABORT_WAIT`], so that its locks and files are free when it reports the
     /// cancellation. A call that blocks its thread for longer is
     /// [abandoned](Self::abandoned_calls).
+    ///
+    /// [`OnCancel::Grace`]: crate::tool::OnCancel::Grace
+    /// [`OnCancel::Subtasks`]: crate::tool::OnCancel::Subtasks
     ///
     /// If this is the pipeline of an inner toolset, the period of the outer pipeline takes
     /// precedence.

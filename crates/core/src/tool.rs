@@ -31,7 +31,7 @@ pub use dynamic::{DynamicTool, tool_fn};
 pub use failure_hook::{FailedCall, FailureHook};
 pub use into_output::{IntoToolOutput, Json};
 pub use name::{InvalidToolName, ToolName};
-pub use policy::ToolPolicy;
+pub use policy::{OnCancel, ToolPolicy};
 pub use redefined_tool::RedefinedTool;
 pub use state::{HostState, StateIdentity, StateType};
 pub use tools::IntoTools;

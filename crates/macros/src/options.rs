@@ -37,6 +37,8 @@ pub(crate) struct ToolPolicy {
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
     pub(crate) repeatable: Option<Ident>,
+    pub(crate) cacheable: Option<Ident>,
+    pub(crate) on_cancel: Option<Expr>,
     pub(crate) touches: Option<Expr>,
     pub(crate) output_limit: Option<Expr>,
     pub(crate) requires_scope: Vec<Expr>,
@@ -52,8 +54,8 @@ pub(crate) struct Annotations {
 }
 
 const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `max_calls`, `output_limit`, \
-                     `requires_approval`, `requires_scope`, `sequential`, `repeatable`, `touches`, `read_only`, `destructive`, \
-                     `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
+                     `requires_approval`, `requires_scope`, `sequential`, `repeatable`, `cacheable`, `on_cancel`, `touches`, \
+                     `read_only`, `destructive`, `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
     /// Converts `settings`, the content of `#[tool(…)]`, to options. Adds an error to `errors` for
@@ -81,6 +83,8 @@ impl Options {
             "requires_approval" => set_once(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => set_once(&mut self.policy.sequential, key, setting.flag(), errors),
             "repeatable" => set_once(&mut self.policy.repeatable, key, setting.flag(), errors),
+            "cacheable" => set_once(&mut self.policy.cacheable, key, setting.flag(), errors),
+            "on_cancel" => set_once(&mut self.policy.on_cancel, key, setting.value(), errors),
             "touches" => set_once(&mut self.policy.touches, key, setting.value(), errors),
             "max_calls" => set_once(&mut self.policy.max_calls, key, positive(setting), errors),
             "output_limit" => set_once(&mut self.policy.output_limit, key, positive(setting), errors),

@@ -101,6 +101,13 @@ impl Tool {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
 
+    /// Returns `true` if a call needs the grace period after a cancellation: the function can read
+    /// its cancellation token from the context, or it is blocking and cannot be aborted.
+    pub(crate) fn handles_cancellation(&self) -> bool {
+        let has_context = self.parameters.iter().any(|parameter| matches!(parameter.role, Role::Context));
+        has_context || self.options.blocking.is_some()
+    }
+
     /// Returns the path of the crate haft-core for the generated code.
     pub(crate) fn krate(&self) -> Path {
         self.options.krate.clone().unwrap_or_else(|| parse_quote!(::haft_core))

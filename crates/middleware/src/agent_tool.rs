@@ -20,7 +20,7 @@ use haft_core::{
     agent::{AgentError, AgentErrorKind, RunAnswer, StopReason, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingCall, PendingKind, ToolResponse},
     content::Content,
-    tool::RunContext,
+    tool::{OnCancel, RunContext},
     usage::{Usage, UsageMeter},
 };
 
@@ -69,7 +69,9 @@ pub trait AgentExt: Agent + Sized {
         let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object())
             .with_name(name)
             .with_input_schema(schema)
-            .with_description(description);
+            .with_description(description)
+            // The tools of the child run end before the call ends.
+            .map_policy(|policy| policy.with_on_cancel(OnCancel::Subtasks));
         AgentTool { agent: self, definition }
     }
 }
@@ -90,11 +92,6 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        // The tools of the child run end before the call ends.
-        cx.mark_cooperative();
-        // Keeps the result out of any `ResultCache`, since the agent and its tools can read any
-        // host state.
-        cx.record_undeclared_read();
         let context = child_context(cx);
         let mut reporter =
             UsageReporter { meter: context.usage.clone().unwrap_or_default(), ..UsageReporter::default() };

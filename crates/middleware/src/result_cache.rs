@@ -26,7 +26,7 @@ use haft_core::{
 
 /// An LRU cache of tool results, as a `tower` layer. Clones share the cached results.
 ///
-/// Only results of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls to
+/// Only results of [cacheable](haft_core::tool::ToolPolicy::cacheable) tools are cached. Calls to
 /// other tools are not affected.
 ///
 /// A cached result has a warning with its age, and the
@@ -48,7 +48,6 @@ use haft_core::{
 /// # Not cached
 ///
 /// - failed, suspended and resumed calls
-/// - calls that read undeclared host state, including all calls to an agent used as a tool
 /// - results that violate the output schema
 ///
 /// Results are cached in full, before they are truncated. Each caller then gets its own handle to
@@ -60,8 +59,8 @@ use haft_core::{
 /// `approval_required` and `prepared` before the layer. Create the cache once, together with the
 /// tools, and not for each request.
 ///
-/// Use the cache only for lookups. An idempotent write such as `set_price` must run each time, but
-/// a call with a cached result does not run at all.
+/// A call with a cached result does not run at all, so only lookups are cacheable. The results of a
+/// cacheable tool must not depend on host state that the tool does not declare.
 ///
 /// # Examples
 ///
@@ -73,7 +72,7 @@ use haft_core::{
 /// use serde_json::json;
 ///
 /// /// Looks up the rate of a currency.
-/// #[tool(idempotent)]
+/// #[tool(cacheable)]
 /// async fn rate(currency: String) -> f64 {
 ///     1.17
 /// }
@@ -156,18 +155,14 @@ pub struct CachedService<S> {
 
 impl<S> CachedService<S> {
     /// Returns the cache key of the call `request`. `None` if its result must not be cached: the
-    /// tool is not idempotent, the call is resumed, or reads of host state cannot be detected.
+    /// tool is not cacheable, or the call is resumed.
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
-        let state = context.host_state();
-        // Outside a pipeline, reads of undeclared host state are not detected. A result is then
-        // cached only if the context contains no host state.
-        let is_tracked = context.is_in_pipeline() || state.is_empty();
-        (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
+        (definition.policy().cacheable && context.resumed().is_none()).then(|| Key {
             tool_id: self.tool,
             arguments: canonical_json(arguments),
             principal: context.principal().cloned(),
-            state: state.identity(definition.state_types()),
+            state: context.host_state().identity(definition.state_types()),
         })
     }
 }
@@ -196,15 +191,14 @@ where
                 request.context.mark_cached();
                 return Ok(ToolResponse::Done(found));
             }
-            let (definition, context) = (request.definition.clone(), request.context.clone());
+            let definition = request.definition.clone();
             let ticket = cache.0.issue_ticket();
             poll_fn(|task| inner.poll_ready(task)).await?;
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {
-                let depends_on_key = !context.reads_undeclared_state();
                 // A result that violates the output schema is not cached, because the pipeline
                 // replaces it with a failure.
-                if depends_on_key && definition.check_output(output).is_ok() {
+                if definition.check_output(output).is_ok() {
                     cache.insert(key, output, ticket);
                 }
             }

@@ -9,8 +9,10 @@ use crate::{call::ToolError, tool::ToolContext};
 /// Runs `call` on tokio's blocking thread pool. If the returned future is dropped before `call`
 /// starts, `call` does not run.
 ///
-/// A blocking call cannot be aborted. It therefore counts as listening to its cancellation token,
-/// so that a short call ends within the grace period after a cancellation.
+/// A blocking call cannot be aborted. Its tool therefore has [`OnCancel::Grace`], so that a short
+/// call ends within the grace period after a cancellation.
+///
+/// [`OnCancel::Grace`]: crate::tool::OnCancel::Grace
 ///
 /// Fails with [`ToolError::Fatal`] outside a tokio runtime, and with [`ToolError::Cancelled`] if
 /// the runtime shuts down before `call` starts.
@@ -24,7 +26,6 @@ where
             "a blocking tool needs a tokio runtime, for its pool of threads".to_owned(),
         ));
     }
-    cx.mark_listening();
     let (span, cx) = (Span::current(), cx.clone());
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(|| call(&cx))));
     task.await.map_err(|error| match error.try_into_panic() {

@@ -78,7 +78,7 @@ fn request_approval(definition: &ToolDefinition, arguments: Value) -> GateOutcom
 
 /// Returns the decision about an earlier call that also covers this call.
 fn remembered_decision(definition: &ToolDefinition, arguments: &Value, cx: &ToolContext) -> Option<Decision> {
-    let approvals = cx.shared().approvals.as_ref()?;
+    let approvals = cx.run_context().approvals.as_ref()?;
     let fingerprint = || Some(definition.fingerprint());
     let principal = cx.principal().map(|it| it.id.as_str());
     approvals.decision(principal, definition.name().as_str(), fingerprint, arguments)

@@ -19,7 +19,7 @@ use crate::{
     limits,
     panic_log::log_panic_text,
     pipeline::deadline::{self, WaitError},
-    tool::{ScopeGuard, Tool, ToolContext, ToolDefinition},
+    tool::{OnCancel, ScopeGuard, Tool, ToolContext, ToolDefinition},
 };
 
 type CallResult = Result<ToolResponse, ToolError>;
@@ -54,7 +54,7 @@ impl Pipeline {
         started: Instant,
         details: &mut CallDetails<'_>,
     ) -> CallResult {
-        if cx.shared().cancellation.is_cancelled() {
+        if cx.run_context().cancellation.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
         let cx = match started.checked_add(self.timeout_of(definition)) {
@@ -67,7 +67,7 @@ impl Pipeline {
         let guard = ScopeGuard::new(
             self.0.clone(),
             Arc::clone(&self.0.abandoned_calls),
-            definition.clone(),
+            definition.policy().retries,
             cx.call_scope().cloned(),
         );
         let cx = cx.with_call_scope(guard.scope());
@@ -75,7 +75,8 @@ impl Pipeline {
             CalledTool::Inline(tool) => RunningCall::Inline(tool.call(arguments, &cx)),
             CalledTool::Spawned(tool) => RunningCall::spawn(tool, arguments, &cx)?,
         };
-        let outcome = self.wait_for_call(call, &cx, started).await;
+        let on_cancel = definition.policy().on_cancel.unwrap_or_default();
+        let outcome = self.wait_for_call(call, &cx, started, on_cancel).await;
         details.is_cached = guard.is_cached();
         if !matches!(outcome, Err(ToolError::TimedOut { .. } | ToolError::Cancelled)) {
             guard.finish();
@@ -89,11 +90,12 @@ impl Pipeline {
         mut call: RunningCall<'_>,
         cx: &ToolContext,
         started: Instant,
+        on_cancel: OnCancel,
     ) -> CallResult {
-        let cancellation = &cx.shared().cancellation;
+        let cancellation = &cx.run_context().cancellation;
         match deadline::timeout_at(cx.deadline(), cancellation, &mut call).await {
             Ok(outcome) => outcome,
-            Err(interrupt) => self.end_call(call, interrupt, cx, started).await,
+            Err(interrupt) => self.end_call(call, interrupt, cx, started, on_cancel).await,
         }
     }
 
@@ -106,11 +108,14 @@ impl Pipeline {
         interrupt: WaitError,
         cx: &ToolContext,
         started: Instant,
+        on_cancel: OnCancel,
     ) -> CallResult {
         let grace = self.0.cancel_grace.unwrap_or(limits::CANCEL_GRACE);
-        let grace_left = match (&interrupt, cx.call_scope()) {
-            (_, Some(scope)) if scope.is_cooperative() => grace.saturating_add(limits::ABORT_WAIT),
-            (WaitError::Cancelled, Some(scope)) if scope.is_listening() => grace,
+        let has_nested_calls = cx.call_scope().is_some_and(|scope| scope.has_nested_calls());
+        let grace_left = match (&interrupt, on_cancel) {
+            (_, OnCancel::Subtasks) => grace.saturating_add(limits::ABORT_WAIT),
+            _ if has_nested_calls => grace.saturating_add(limits::ABORT_WAIT),
+            (WaitError::Cancelled, OnCancel::Grace) => grace,
             _ => Duration::ZERO,
         };
         let mut outcome = None;
@@ -141,7 +146,7 @@ enum RunningCall<'a> {
 impl RunningCall<'_> {
     /// Calls `tool` on a new tokio task.
     fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext) -> Result<Self, ToolError> {
-        let runtime = cx.shared().runtime.clone().map_or_else(Handle::try_current, Ok);
+        let runtime = cx.run_context().runtime.clone().map_or_else(Handle::try_current, Ok);
         let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
         let (tool, own_cx) = (Arc::clone(tool), cx.clone());
         let call = async move { tool.call(arguments, &own_cx).await };

@@ -216,7 +216,7 @@ impl Pipeline {
                     None
                 })
             };
-            let cancellation = &cx.shared().cancellation;
+            let cancellation = &cx.run_context().cancellation;
             let repaired = deadline::timeout_at(deadline, cancellation, repair).await;
             let repaired = match repaired {
                 _ if cancellation.is_cancelled() => return Err(ToolError::Cancelled),

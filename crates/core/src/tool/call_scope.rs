@@ -8,8 +8,6 @@ use std::{
     },
 };
 
-use super::{StateType, ToolDefinition};
-
 /// The state of a running call. Each [`ToolContext`](super::ToolContext) of the call holds a
 /// reference to it.
 pub(crate) struct CallScope {
@@ -19,17 +17,12 @@ pub(crate) struct CallScope {
     /// The pipeline's counter of abandoned calls. When the scope of an abandoned call is dropped,
     /// it decrements the counter.
     abandoned: Arc<AtomicUsize>,
-    definition: ToolDefinition,
+    /// The retry budget of the tool.
+    retries: u32,
     /// The scope of the enclosing call, if this is a nested call.
     outer: Option<Arc<Self>>,
     is_abandoned: AtomicBool,
     is_cached: AtomicBool,
-    reads_undeclared: AtomicBool,
-    /// `true` if the code of the call has access to the cancellation token.
-    is_listening: AtomicBool,
-    /// `true` if the call shuts down its subtasks before it returns, for example the tools of an
-    /// agent.
-    is_cooperative: AtomicBool,
     /// The number of nested calls in progress.
     nested_calls: AtomicUsize,
 }
@@ -41,45 +34,16 @@ impl CallScope {
 
     /// Returns the retry budget of the tool.
     pub(crate) fn retries(&self) -> u32 {
-        self.definition.policy().retries
-    }
-
-    /// Records a read of host state of the type `state` in this scope and in the scopes of all
-    /// enclosing calls. `None` stands for an unknown type. Only reads of undeclared types have an
-    /// effect.
-    pub(crate) fn record_read(&self, state: Option<StateType>) {
-        if state.is_none_or(|state| !self.definition.state_types().contains(&state)) {
-            self.reads_undeclared.store(true, Ordering::Relaxed);
-        }
-        if let Some(outer) = &self.outer {
-            outer.record_read(state);
-        }
-    }
-
-    pub(crate) fn reads_undeclared(&self) -> bool {
-        self.reads_undeclared.load(Ordering::Relaxed)
+        self.retries
     }
 
     pub(crate) fn mark_cached(&self) {
         self.is_cached.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn mark_listening(&self) {
-        self.is_listening.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn mark_cooperative(&self) {
-        self.is_cooperative.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns `true` if the call can notice a cancellation and end by itself.
-    pub(crate) fn is_listening(&self) -> bool {
-        self.is_listening.load(Ordering::Relaxed)
-    }
-
-    /// Returns `true` if the call has work of its own, such as nested calls, that must end first.
-    pub(crate) fn is_cooperative(&self) -> bool {
-        self.is_cooperative.load(Ordering::Relaxed) || self.nested_calls.load(Ordering::Relaxed) > 0
+    /// Returns `true` if nested calls are in progress.
+    pub(crate) fn has_nested_calls(&self) -> bool {
+        self.nested_calls.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -104,7 +68,7 @@ impl ScopeGuard {
     pub(crate) fn new(
         pipeline: Arc<dyn Any + Send + Sync>,
         abandoned: Arc<AtomicUsize>,
-        definition: ToolDefinition,
+        retries: u32,
         outer: Option<Arc<CallScope>>,
     ) -> Self {
         if let Some(outer) = &outer {
@@ -113,13 +77,10 @@ impl ScopeGuard {
         Self(Some(Arc::new(CallScope {
             pipeline,
             abandoned,
-            definition,
+            retries,
             outer,
             is_abandoned: AtomicBool::default(),
             is_cached: AtomicBool::default(),
-            reads_undeclared: AtomicBool::default(),
-            is_listening: AtomicBool::default(),
-            is_cooperative: AtomicBool::default(),
             nested_calls: AtomicUsize::default(),
         })))
     }

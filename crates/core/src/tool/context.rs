@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempt, FailedAttempts, HostState, StateType, call_scope::CallScope};
+use super::{Attempt, FailedAttempts, HostState, call_scope::CallScope};
 use crate::{
     call::{Approvals, Decision, ResumedCall, ToolError},
     panic_log::log_panic_text,
@@ -196,50 +196,11 @@ impl ToolContext {
         self.call_scope.as_ref()
     }
 
-    /// Records that the call has read host state of the type `state`. `None` stands for an unknown
-    /// type.
-    pub(crate) fn record_state_read(&self, state: Option<StateType>) {
-        if let Some(scope) = self.call_scope() {
-            scope.record_read(state);
-        }
-    }
-
-    /// Records that the call has read host state that its tool does not declare. The result of the
-    /// call is then not cached.
-    pub fn record_undeclared_read(&self) {
-        self.record_state_read(None);
-    }
-
-    /// Returns `true` while a pipeline runs the call.
-    pub fn is_in_pipeline(&self) -> bool {
-        self.call_scope.is_some()
-    }
-
-    /// Returns `true` if the call or one of its nested calls has read host state that the tool of
-    /// this call does not [declare](super::ToolDefinition::with_state_type). Always `false`
-    /// [outside a pipeline](Self::is_in_pipeline).
-    pub fn reads_undeclared_state(&self) -> bool {
-        self.call_scope().is_some_and(|scope| scope.reads_undeclared())
-    }
-
     /// Records that the result of this call comes from a cache, by setting
     /// [`CallRecord::is_cached`](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
         if let Some(scope) = self.call_scope() {
             scope.mark_cached();
-        }
-    }
-
-    /// Declares that the call shuts down its subtasks and returns after a cancellation or its
-    /// deadline. The pipeline then gives it
-    /// [`ABORT_WAIT`](crate::limits::ABORT_WAIT) in addition to the [grace
-    /// period](crate::Pipeline::with_cancel_grace), also after its deadline. An agent used as a
-    /// tool does this, so that the tools of the agent end first.
-    ///
-    /// Calls with nested calls in the same pipeline do not need this method.
-    pub fn mark_cooperative(&self) {
-        if let Some(scope) = self.call_scope() {
-            scope.mark_cooperative();
         }
     }
 
@@ -266,29 +227,17 @@ impl ToolContext {
 
     /// Returns the part of the context that all calls in the run share.
     ///
-    /// It contains the cancellation token, so the call counts as listening, as after
-    /// [`cancellation`](Self::cancellation).
+    /// A tool that runs an agent in this context declares [`OnCancel::Subtasks`], so that the tools
+    /// of the agent end before the call.
+    ///
+    /// [`OnCancel::Subtasks`]: super::OnCancel::Subtasks
     pub fn run_context(&self) -> &RunContext {
-        self.mark_listening();
-        &self.run
-    }
-
-    /// Returns the shared part of the context. Unlike [`run_context`](Self::run_context), this does
-    /// not mark the call as listening.
-    pub(crate) fn shared(&self) -> &RunContext {
         &self.run
     }
 
     /// Returns the host state of the run.
     pub fn host_state(&self) -> &HostState {
         &self.run.state
-    }
-
-    /// Records that the code of the call can notice a cancellation.
-    pub(crate) fn mark_listening(&self) {
-        if let Some(scope) = self.call_scope() {
-            scope.mark_listening();
-        }
     }
 
     /// Returns the id of this call. Empty for a direct call without an id.
@@ -320,7 +269,6 @@ impl ToolContext {
     /// value is [lazy](HostState::with_lazy_value) and not initialized yet. Use
     /// [`state_or_init`](Self::state_or_init) for lazy values.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.record_state_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
             Some(value) => Ok(value.clone()),
             None if self.run.state.is_lazy::<T>() => Err(ToolError::Fatal(format!(
@@ -342,7 +290,6 @@ impl ToolContext {
     /// [`ToolError::Failed`] if the initialization fails. A later call then tries the
     /// initialization again.
     pub async fn state_or_init<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
-        self.record_state_read(Some(StateType::of::<T>()));
         match self.run.state.get_or_init::<T>().await {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(source)) => Err(ToolError::Failed {
@@ -356,12 +303,13 @@ impl ToolContext {
 
     /// Returns the cancellation token of the run.
     ///
-    /// A call that has called this method counts as listening to the token: after a cancellation it
-    /// has a [grace period](crate::Pipeline::with_cancel_grace) to end by itself, and its result is
-    /// recorded. Call the method at the start of the tool. A call that does not listen is aborted
-    /// at once.
+    /// A tool that listens to the token declares [`OnCancel::Grace`]: after a cancellation, its
+    /// calls then have a [grace period](crate::Pipeline::with_cancel_grace) to end by themselves,
+    /// and their results are recorded. The attribute [`#[tool]`](macro@crate::tool) declares it for
+    /// functions with a context. Calls to other tools are aborted at once.
+    ///
+    /// [`OnCancel::Grace`]: super::OnCancel::Grace
     pub fn cancellation(&self) -> &CancellationToken {
-        self.mark_listening();
         &self.run.cancellation
     }
 

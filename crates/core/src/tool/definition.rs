@@ -290,10 +290,14 @@ impl ToolDefinition {
 
     /// Sets the host program's rules for calls to the tool. A policy with which no call can
     /// succeed, such as a timeout of zero, is a [defect](Self::defect).
+    ///
+    /// If [`on_cancel`](ToolPolicy::on_cancel) of `policy` is `None`, the earlier value is kept,
+    /// because it belongs to the code of the tool.
     #[must_use]
-    pub fn with_policy(self, policy: ToolPolicy) -> Self {
+    pub fn with_policy(self, mut policy: ToolPolicy) -> Self {
         self.modify(|inner| {
             inner.defects.policy = policy.defect();
+            policy.on_cancel = policy.on_cancel.or(inner.policy.on_cancel);
             inner.policy = policy;
         })
     }

@@ -3,6 +3,27 @@ use std::time::Duration;
 use super::{FailedCall, FailureHook, TouchFn};
 use crate::{call::Failure, limits};
 
+/// The end of a running call after a cancellation of its run, as set by
+/// [`ToolPolicy::on_cancel`].
+///
+/// The pipeline waits for the end of an aborted call, at most for
+/// [`ABORT_WAIT`](limits::ABORT_WAIT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnCancel {
+    /// The call is aborted at once.
+    #[default]
+    Abort,
+    /// The call has the [grace period](crate::Pipeline::with_cancel_grace) to end by itself, and
+    /// its result is recorded. It is aborted after the period. For a tool that listens to its
+    /// [token](super::ToolContext::cancellation), or that blocks a thread of tokio's pool.
+    Grace,
+    /// The call has the grace period and [`ABORT_WAIT`](limits::ABORT_WAIT), also after its
+    /// deadline. For a tool that ends its subtasks before it returns, such as an agent used as a
+    /// tool.
+    Subtasks,
+}
+
 /// The host program's rules for calls to a tool.
 ///
 /// A policy is set only in code. It is never serialized and never received from a server.
@@ -37,9 +58,17 @@ pub struct ToolPolicy {
     /// alone, such as calls to [sequential](Self::sequential) tools. Default: `None`.
     pub touches: Option<TouchFn>,
     /// `true` if a repeated call with the same arguments has no further effect. Calls to an
-    /// idempotent tool may be repeated after a crash, and their results may be cached. Default:
-    /// `false`.
+    /// idempotent tool may be repeated after a crash. Default: `false`.
     pub idempotent: bool,
+    /// `true` if `haft_middleware::ResultCache` may return an earlier result instead of a call. Set
+    /// it only for lookups whose results depend only on the arguments, the principal, and the host
+    /// state that the tool [declares](super::ToolDefinition::with_state_type). Default: `false`.
+    pub cacheable: bool,
+    /// The end of a running call after a cancellation. `None` means the earlier value of the
+    /// [definition](super::ToolDefinition::with_policy), or [`OnCancel::Abort`]. The attribute
+    /// [`#[tool]`](macro@crate::tool) sets [`OnCancel::Grace`] for blocking functions, and for
+    /// functions with a context. Default: `None`.
+    pub on_cancel: Option<OnCancel>,
     /// `true` if an agent may repeat a call any number of times, also if the result is equal each
     /// time, for example to wait for an event. If `false`, an agent stops after
     /// [`limits::REPEATED_CALLS`] equal calls with equal results in a row. Default: `false`.
@@ -75,6 +104,8 @@ impl Default for ToolPolicy {
             sequential: false,
             touches: None,
             idempotent: false,
+            cacheable: false,
+            on_cancel: None,
             repeatable: false,
             retries: limits::TOOL_RETRIES,
             max_calls: None,
@@ -127,6 +158,18 @@ impl ToolPolicy {
     #[must_use]
     pub fn with_idempotent_calls(self) -> Self {
         Self { idempotent: true, ..self }
+    }
+
+    /// Declares that results are [cacheable](Self::cacheable).
+    #[must_use]
+    pub fn with_cacheable_results(self) -> Self {
+        Self { cacheable: true, ..self }
+    }
+
+    /// Sets the [end](Self::on_cancel) of a running call after a cancellation.
+    #[must_use]
+    pub fn with_on_cancel(self, on_cancel: OnCancel) -> Self {
+        Self { on_cancel: Some(on_cancel), ..self }
     }
 
     /// Permits any number of [equal calls](Self::repeatable) with equal results.

@@ -13,7 +13,7 @@ use haft_core::{
     limits,
     pipeline::{Batch, CallOutcome, InvalidCall, RepairHook},
     tool,
-    tool::{DynamicTool, IntoToolOutput, RunContext, ToolPolicy},
+    tool::{DynamicTool, IntoToolOutput, OnCancel, RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use serde_json::{Value, json};
@@ -54,7 +54,8 @@ fn holding_tool(lock: &Arc<Mutex<()>>, timeout: Duration) -> DynamicTool {
 
 /// Creates the tool `tidy`, which needs `cleanup` to end after a cancellation.
 fn listening_tool(cleanup: Duration) -> DynamicTool {
-    tool("tidy", move |cx| async move {
+    let policy = ToolPolicy::default().with_on_cancel(OnCancel::Grace);
+    DynamicTool::new(definition("tidy", policy), move |_, cx| async move {
         cx.cancellation().cancelled().await;
         sleep(cleanup).await;
         "tidied up"

@@ -41,6 +41,8 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
         requires_approval,
         sequential,
         repeatable,
+        cacheable,
+        on_cancel,
         touches,
         requires_scope,
     } = &tool.options.policy;
@@ -53,8 +55,13 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
     let max_calls = max_calls.as_ref().map(|value| {
         quote!(max_calls: ::core::option::Option::Some(#krate::__private::MaxCalls { max_calls: #value }.max_calls))
     });
-    let flags =
-        [requires_approval, sequential, repeatable].into_iter().flatten().map(|flag| quote!(#flag: true));
+    let flags = [requires_approval, sequential, repeatable, cacheable]
+        .into_iter()
+        .flatten()
+        .map(|flag| quote!(#flag: true));
+    let grace = || tool.handles_cancellation().then(|| quote!(#krate::__private::OnCancel::Grace));
+    let on_cancel = on_cancel.as_ref().map(ToTokens::to_token_stream).or_else(grace);
+    let on_cancel = on_cancel.map(|value| quote!(on_cancel: ::core::option::Option::Some(#value)));
     let scopes = (!requires_scope.is_empty())
         .then(|| quote!(required_scopes: ::std::vec![#(::core::convert::Into::into(#requires_scope)),*]));
     let touches = touches.as_ref().map(
@@ -64,6 +71,7 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
         .chain(timeout)
         .chain(max_calls)
         .chain(flags)
+        .chain(on_cancel)
         .chain(touches)
         .chain(scopes)
         .collect();

@@ -1,4 +1,4 @@
-//! The result cache stores only results of idempotent tools, and returns them only to the principal
+//! The result cache stores only results of cacheable tools, and returns them only to the principal
 //! that made the call.
 
 use std::{
@@ -27,7 +27,7 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Creates an idempotent tool that counts its executions and passes the current count, starting at
+/// Creates a cacheable tool that counts its executions and passes the current count, starting at
 /// 1, to `act`. Returns the tool and the counter.
 fn counting_tool<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
@@ -35,7 +35,7 @@ where
 {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
+    let policy = ToolPolicy { cacheable: true, ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, move |_, _| {
@@ -45,7 +45,7 @@ where
     (tool, runs)
 }
 
-/// Creates an idempotent tool that returns `run 1` for its first execution, `run 2` for its second,
+/// Creates a cacheable tool that returns `run 1` for its first execution, `run 2` for its second,
 /// and so on.
 fn numbering_tool() -> DynamicTool {
     counting_tool(|run| Ok(format!("run {run}").into())).0
@@ -122,33 +122,6 @@ async fn only_declared_state_is_in_the_key() {
     assert_eq!(call_text(&tool, json!({}), &context(None, HostState::new().with_value(1_u8))).await, "run 2");
 }
 
-/// A result that depends on undeclared host state must not be cached, even if only a nested call
-/// has read the state.
-#[tokio::test]
-async fn results_of_undeclared_state_are_not_cached() {
-    let reads = |name: &str| {
-        let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-        let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
-        DynamicTool::new(definition.with_policy(policy), |_, cx: ToolContext| async move {
-            cx.state::<u8>().map(|it| it.to_string())
-        })
-    };
-    let alone = reads("state").layer(ResultCache::new(MINUTE));
-    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let definition = ToolDefinition::new(ToolName::new("outer").unwrap(), Schema::object());
-    let inner = Arc::new(reads("state"));
-    let outer = DynamicTool::new(definition.with_policy(policy), move |_, cx: ToolContext| {
-        let inner = Arc::clone(&inner);
-        async move { inner.invoke_with(json!({}), &cx.for_nested_call(1)).await.into_result().into_output() }
-    });
-    let outer = outer.layer(ResultCache::new(MINUTE));
-    for number in [1_u8, 2] {
-        let cx = context(None, HostState::new().with_value(number));
-        assert_eq!(call_text(&alone, json!({}), &cx).await, number.to_string());
-        assert_eq!(call_text(&outer, json!({}), &cx).await, number.to_string());
-    }
-}
-
 /// If a call starts before `clear` and ends after it, its result may be outdated and must not be
 /// cached.
 #[tokio::test]
@@ -183,13 +156,19 @@ async fn each_tool_has_its_own_results() {
     assert_eq!(call_text(&renamed, json!({}), &cx).await, "run 2");
 }
 
+/// The results of other tools may depend on host state that is not part of the key, or their calls
+/// may have an effect.
 #[tokio::test]
-async fn non_idempotent_tool_is_not_cached() {
-    let tool = numbering_tool()
-        .with_definition(|it| it.with_policy(ToolPolicy::default()))
-        .layer(ResultCache::new(MINUTE));
-    for run in 1..3 {
-        assert_eq!(call_text(&tool, json!({}), &ToolContext::default()).await, format!("run {run}"));
+async fn only_cacheable_tools_are_cached() {
+    let numbers = numbering_tool().map_policy(|it| ToolPolicy { cacheable: false, ..it });
+    let definition = ToolDefinition::new(ToolName::new("state").unwrap(), Schema::object())
+        .map_policy(ToolPolicy::with_idempotent_calls);
+    let reads = DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u8>() });
+    let (numbers, reads) = (numbers.layer(ResultCache::new(MINUTE)), reads.layer(ResultCache::new(MINUTE)));
+    for number in [1_u8, 2] {
+        let cx = context(None, HostState::new().with_value(number));
+        assert_eq!(call_text(&numbers, json!({}), &cx).await, format!("run {number}"));
+        assert_eq!(call_text(&reads, json!({}), &cx).await, number.to_string());
     }
 }
 
@@ -219,7 +198,7 @@ async fn failures_and_invalid_results_are_not_cached() {
 /// must be suspended again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
-    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
+    let policy = ToolPolicy { cacheable: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
         match cx.decision() {
@@ -285,7 +264,7 @@ async fn long_result_is_cached_untruncated() {
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
-        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
+        .with_policy(ToolPolicy { cacheable: true, ..ToolPolicy::default() });
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
@@ -321,7 +300,7 @@ async fn cached_result_is_recorded_and_bypasses_limits() {
     let is_held = Arc::new(Notify::new());
     let notify = Arc::clone(&is_held);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
-        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
+        .with_policy(ToolPolicy { cacheable: true, ..ToolPolicy::default() });
     let tool = DynamicTool::new(definition, move |arguments: Value, _| {
         let notify = Arc::clone(&notify);
         async move {

@@ -20,7 +20,7 @@ use haft_core::{
     export::async_trait,
     pipeline::{InvalidCall, RepairHook},
     schema::RepairKind,
-    tool::{DynamicTool, RunContext, ToolPolicy, Touch, TouchFn},
+    tool::{DynamicTool, OnCancel, RunContext, ToolPolicy, Touch, TouchFn},
 };
 use haft_react::{Guardrail, LimitAction, OutputStrategy, ReactAgent, extension::Ruling};
 use haft_testing::ScriptedModel;
@@ -93,7 +93,8 @@ async fn time_limit_ends_a_slow_call_guardrail() {
 #[tokio::test(start_paused = true)]
 async fn result_within_the_grace_period_is_checked() {
     for fails_open in [false, true] {
-        let definition = ToolDefinition::new(ToolName::new("tidy").unwrap(), Schema::object());
+        let definition = ToolDefinition::new(ToolName::new("tidy").unwrap(), Schema::object())
+            .map_policy(|policy| policy.with_on_cancel(OnCancel::Grace));
         let tidy = DynamicTool::new(definition, |_, cx: ToolContext| async move {
             cx.cancellation().cancelled().await;
             "half a secret"

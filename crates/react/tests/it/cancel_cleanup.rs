@@ -18,7 +18,7 @@ use haft_core::{
     limits,
     message::{AssistantMessage, MessageBody, Transcript},
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::{DynamicTool, RunContext, ToolPolicy},
+    tool::{DynamicTool, OnCancel, RunContext, ToolPolicy},
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{Dialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
@@ -55,7 +55,8 @@ fn holding_tool(lock: &Lock) -> DynamicTool {
 /// Creates the tool `tidy`, which locks `lock`, and needs `cleanup` to end after a cancellation.
 fn listening_tool(lock: &Lock, cleanup: Duration) -> DynamicTool {
     let lock = Arc::clone(lock);
-    DynamicTool::new(definition("tidy"), move |_, cx: ToolContext| {
+    let definition = definition("tidy").map_policy(|policy| policy.with_on_cancel(OnCancel::Grace));
+    DynamicTool::new(definition, move |_, cx: ToolContext| {
         let lock = Arc::clone(&lock);
         async move {
             let _guard = lock.lock_owned().await;

@@ -8,7 +8,7 @@ use haft_core::{
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
     message::MessageBody,
     model::{ChatModelExt as _, ChatResponse},
-    tool::{DynamicTool, RunContext},
+    tool::{DynamicTool, OnCancel, RunContext},
     usage::{Cost, Price, Prices, Usage},
 };
 use haft_middleware::AgentExt as _;
@@ -240,7 +240,8 @@ async fn tokens_and_cost_of_a_child_count_while_it_runs() {
 
 /// Creates the tool `buy()`, which runs `agent` with the context of the call.
 fn by_hand(agent: impl Agent + 'static) -> DynamicTool {
-    let definition = ToolDefinition::new(ToolName::new("buy").unwrap(), Schema::object());
+    let definition = ToolDefinition::new(ToolName::new("buy").unwrap(), Schema::object())
+        .map_policy(|policy| policy.with_on_cancel(OnCancel::Subtasks));
     let agent = Arc::new(agent);
     DynamicTool::new(definition, move |_, cx: haft_core::ToolContext| {
         let agent = Arc::clone(&agent);

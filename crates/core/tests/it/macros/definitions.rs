@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use haft_core::{
     Json, Tool, ToolContext, ToolExt, Toolset, tool,
-    tool::{Deprecation, StateType, Touch},
+    tool::{Deprecation, OnCancel, StateType, Touch},
 };
 use serde_json::{Map, Value, json};
 
@@ -239,6 +239,23 @@ fn options_set_the_policy() {
 
     let policy = Add.definition().policy();
     assert_eq!(policy, &tool::ToolPolicy::default());
+}
+
+/// A function that has its cancellation token, or that blocks a thread, has the grace period after a
+/// cancellation, unless the attribute sets another end.
+#[test]
+fn context_and_blocking_set_the_end_of_a_cancelled_call() {
+    #[tool]
+    fn listens(#[tool(context)] _cx: &ToolContext) {}
+    #[tool(blocking)]
+    fn blocks() {}
+    #[tool(on_cancel = OnCancel::Abort, cacheable)]
+    fn ends_at_once(#[tool(context)] _cx: &ToolContext) {}
+
+    let policies = [&Add as &dyn Tool, &Listens, &Blocks, &EndsAtOnce].map(|it| it.definition().policy());
+    let expected = [None, Some(OnCancel::Grace), Some(OnCancel::Grace), Some(OnCancel::Abort)];
+    assert_eq!(policies.map(|policy| policy.on_cancel), expected);
+    assert_eq!(policies.map(|policy| policy.cacheable), [false, false, false, true]);
 }
 
 #[test]
