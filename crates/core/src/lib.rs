@@ -9,6 +9,7 @@ pub mod limits;
 pub mod model;
 mod panic_log;
 pub mod pipeline;
+mod small_lru;
 pub mod tool;
 pub mod toolset;
 

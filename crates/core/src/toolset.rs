@@ -7,9 +7,7 @@ mod mapped;
 mod merge;
 mod renamed;
 mod selection;
-mod small_lru;
 mod source;
-mod tool_source_ext;
 
 use std::{
     any::Any,
@@ -30,17 +28,16 @@ use serde::Serialize;
 pub use crate::pipeline::{Diagnostic, ToolList};
 pub use adaptor::Adaptor;
 pub use source::{ListContext, SourceError, ToolSource};
-pub use tool_source_ext::ToolSourceExt;
 
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
     pipeline::{CallOutcome, DEFAULT_LABEL, Pipeline, block_on},
+    small_lru::SmallLru,
     tool::{IntoTools, Tool, ToolContext, ToolDefinition, ToolName},
 };
 use adaptor::Adaptation;
 use background_source::{BackgroundSource, panic_error};
 use merge::{Defaults, MergeKey, MergedTools, PartListing, merge_key, usable_names, with_unique_name};
-use small_lru::SmallLru;
 
 /// A collection of tools, tool sources and other toolsets. It is cheap to clone.
 ///
@@ -152,6 +149,36 @@ impl Toolset {
     /// Creates an empty toolset.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Wraps `source` in a toolset with the label of the source, so that the adaptors of toolsets
+    /// apply to it. A toolset is returned unchanged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::{Toolset, tool};
+    /// use haft_middleware::ToolRegistry;
+    ///
+    /// /// Returns its input.
+    /// #[tool]
+    /// fn echo(text: String) -> String {
+    ///     text
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let plugins = ToolRegistry::new("plugins");
+    /// plugins.register(Echo)?;
+    /// let tools = Toolset::from_source(plugins).prefixed("plugin_");
+    /// assert_eq!(tools.names().await, ["plugin_echo"]);
+    /// # Ok::<(), haft_core::toolset::ToolsetError>(()) })?;
+    /// # Ok::<(), haft_core::toolset::ToolsetError>(())
+    /// ```
+    pub fn from_source(source: impl ToolSource + 'static) -> Self {
+        match (&source as &dyn Any).downcast_ref::<Self>() {
+            Some(toolset) => toolset.clone(),
+            None => Self::new().with_label(source.label()).with_source(source),
+        }
     }
 
     /// Sets the label that identifies the toolset in diagnostics and logs.

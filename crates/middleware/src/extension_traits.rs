@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{ChatModel, Tool, ToolSource, Toolset, toolset::ToolSourceExt as _};
+use haft_core::{ChatModel, Tool, ToolSource, Toolset};
 use tower_layer::Layer;
 
 use crate::{
@@ -130,7 +130,7 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
     where
         L: Layer<ToolService, Service: CallService> + Send + Sync + 'static,
     {
-        self.into_toolset().adapted(LayerAdaptor::new(layer))
+        Toolset::from_source(self).adapted(LayerAdaptor::new(layer))
     }
 }
 

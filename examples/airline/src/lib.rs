@@ -12,7 +12,7 @@ use haft_core::{
     ChatModel, RunInput, RunOutput, Toolset,
     agent::RunAnswer,
     call::{Decision, PendingCall, PendingKind},
-    toolset::{SourceError, ToolSourceExt as _},
+    toolset::SourceError,
 };
 use haft_mcp::{McpSource, ServerConfig};
 use haft_react::ReactAgent;
@@ -28,7 +28,8 @@ const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look
 /// trusted.
 pub async fn tools(server: impl Into<ServerConfig>) -> Result<Toolset, SourceError> {
     let airline = McpSource::connect("airline", server).await?;
-    let guarded = airline.approval_required(|tool| NEEDS_APPROVAL.contains(&tool.name().as_str()));
+    let guarded = Toolset::from_source(airline)
+        .approval_required(|tool| NEEDS_APPROVAL.contains(&tool.name().as_str()));
     Ok(Toolset::new().with_source(guarded))
 }
 

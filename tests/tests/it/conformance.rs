@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool, toolset::ToolSourceExt as _};
+use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool};
 use haft_mcp::McpSource;
 use haft_middleware::AgentExt as _;
 use haft_openai::ChatCompletions;
@@ -50,7 +50,7 @@ async fn tools_conform() {
 async fn mcp_source_and_its_tools_conform() {
     let server = || async { McpSource::connect("child", child::server()).await.unwrap() };
     conformance::source(server().await).await.assert_conforms();
-    conformance::source(server().await.prefixed("child_")).await.assert_conforms();
+    conformance::source(Toolset::from_source(server().await).prefixed("child_")).await.assert_conforms();
     let tools = Toolset::new().with_source(server().await);
     for name in tools.names().await {
         conformance::tool(tools.get(name.as_str()).await.unwrap()).await.assert_conforms();

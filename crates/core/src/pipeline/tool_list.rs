@@ -2,7 +2,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -10,7 +10,8 @@ use std::{
 use super::Pipeline;
 use crate::{
     schema::memo::TypeMemo,
-    tool::{Tool, ToolName},
+    small_lru::SmallLru,
+    tool::{RedefinedTool, Tool, ToolDefinition, ToolName},
 };
 
 /// An immutable, ordered snapshot of tools, with diagnostics about missing tools. It is cheap to
@@ -28,6 +29,8 @@ struct Snapshot {
     index: BTreeMap<ToolName, usize>,
     diagnostics: Vec<Diagnostic>,
     memo: TypeMemo,
+    /// The cached snapshots of [`ToolList::redefined`], by the definition of each tool.
+    redefined: Mutex<SmallLru<Vec<Option<ToolDefinition>>, ToolList>>,
 }
 
 /// The toolset or source that a listed tool comes from.
@@ -145,6 +148,33 @@ impl ToolList {
         Self::from_origins(adapted, self.diagnostics().to_vec())
     }
 
+    /// Returns a snapshot in which each tool has the definition at its index in `definitions`, or is
+    /// omitted if this is `None`. Otherwise, the new snapshot is as from
+    /// [`filter_map`](Self::filter_map).
+    ///
+    /// If all definitions are unchanged, the snapshot is this snapshot. Equal `definitions` give the
+    /// same snapshot again: the 8 most recently used snapshots are cached, with their [memoized
+    /// values](Self::memoize).
+    #[must_use]
+    pub fn redefined(&self, definitions: Vec<Option<ToolDefinition>>) -> Self {
+        let is_same = |(tool, definition): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
+            definition.as_ref() == Some(tool.definition())
+        };
+        if self.tools().iter().zip(&definitions).all(is_same) && definitions.len() == self.len() {
+            return self.clone();
+        }
+        let redefine = |definitions: &Vec<Option<ToolDefinition>>| {
+            let mut definitions = definitions.iter();
+            self.filter_map(|tool| {
+                let (tool, definition) = (Arc::clone(tool), definitions.next()?.as_ref()?);
+                let is_same = tool.definition() == definition;
+                Some(if is_same { tool } else { Arc::new(RedefinedTool::new(tool, definition.clone())) })
+            })
+        };
+        let mut cached = self.0.redefined.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.get_or_insert_with(definitions, redefine).clone()
+    }
+
     pub(crate) fn from_origins(
         tools: impl IntoIterator<Item = (Origin, Arc<dyn Tool>)>,
         mut diagnostics: Vec<Diagnostic>,
@@ -243,8 +273,8 @@ impl Snapshot {
     /// Creates an empty snapshot with a new id.
     fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (tools, origins, index, diagnostics, memo) = Default::default();
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), tools, origins, index, diagnostics, memo }
+        let (tools, origins, index, diagnostics, memo, redefined) = Default::default();
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), tools, origins, index, diagnostics, memo, redefined }
     }
 }
 

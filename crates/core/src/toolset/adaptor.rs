@@ -7,10 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{ListContext, SourceError, Toolset, merge::Listing, small_lru::SmallLru};
+use super::{ListContext, SourceError, Toolset, merge::Listing};
 use crate::{
     pipeline::ToolList,
-    tool::{RedefinedTool, Tool, ToolDefinition},
+    small_lru::SmallLru,
+    tool::{Tool, ToolDefinition},
 };
 
 /// A change that [`Toolset::adapted`] applies to every tool of a toolset. Implemented for closures
@@ -76,31 +77,21 @@ impl<F: Fn(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>> + Send + Sync> Adaptor for F
 
 pub(super) type PrepareFn = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// A transformation of the snapshots of a toolset.
-///
-/// The transformed snapshots are cached, so that an unchanged toolset returns the same snapshot
-/// again.
+/// A transformation of the snapshots of a toolset. An unchanged toolset returns the same transformed
+/// snapshot again.
 pub(super) enum Adaptation {
     /// An [`Adaptor`] that replaces or hides each tool.
     PerTool { adaptor: Box<dyn Adaptor>, lists: Mutex<SmallLru<u64, ToolList>> },
     /// A function that is called for each tool at each listing. It returns the definition for the
     /// snapshot, or `None` to hide the tool.
-    Prepared { prepare: Box<PrepareFn>, lists: Mutex<SmallLru<PreparedKey, ToolList>> },
+    Prepared(Box<PrepareFn>),
     /// A cache that keeps the snapshot of the tools for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 
-/// The cache key of a prepared snapshot: the id of the original snapshot, and the new definition of
-/// each tool, with `None` for hidden tools.
-type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
-
 impl Adaptation {
     pub(super) fn each(adaptor: impl Adaptor + 'static) -> Self {
         Self::PerTool { adaptor: Box::new(adaptor), lists: Mutex::default() }
-    }
-
-    pub(super) fn prepared(prepare: Box<PrepareFn>) -> Self {
-        Self::Prepared { prepare, lists: Mutex::default() }
     }
 
     pub(super) fn cached(time_to_live: Duration) -> Self {
@@ -112,7 +103,7 @@ impl Adaptation {
     pub(super) fn adapt_static(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::PerTool { adaptor, .. } => adaptor.adapt(&tool),
-            Self::Prepared { .. } | Self::Cached { .. } => Some(tool),
+            Self::Prepared(_) | Self::Cached { .. } => Some(tool),
         }
     }
 
@@ -125,9 +116,10 @@ impl Adaptation {
                 let adapt = |_: &u64| all.filter_map(|tool| adaptor.adapt(tool));
                 Ok(lock(lists).get_or_insert_with(all.snapshot_id(), adapt).clone())
             }
-            Self::Prepared { prepare, lists } => {
+            Self::Prepared(prepare) => {
                 let all = inner.list_all(cx).await;
-                Ok(apply_preparation(&all, prepare, lists, cx))
+                let definitions = all.tools().iter().map(|tool| prepare(tool.definition().clone(), cx));
+                Ok(all.redefined(definitions.collect()))
             }
             Self::Cached { time_to_live, list } => {
                 let cached =
@@ -152,33 +144,6 @@ impl Adaptation {
             }
         }
     }
-}
-
-fn apply_preparation(
-    all: &ToolList,
-    prepare: &PrepareFn,
-    lists: &Mutex<SmallLru<PreparedKey, ToolList>>,
-    cx: &ListContext,
-) -> ToolList {
-    let definitions: Vec<_> = all.tools().iter().map(|tool| prepare(tool.definition().clone(), cx)).collect();
-    let is_unchanged = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
-        prepared.as_ref() == Some(tool.definition())
-    };
-    if all.tools().iter().zip(&definitions).all(is_unchanged) {
-        return all.clone();
-    }
-    let redefine = |(_, definitions): &PreparedKey| {
-        let mut definitions = definitions.iter();
-        all.filter_map(|tool| {
-            let definition = definitions.next()?.as_ref()?;
-            Some(if tool.definition() == definition {
-                Arc::clone(tool)
-            } else {
-                Arc::new(RedefinedTool::new(Arc::clone(tool), definition.clone()))
-            })
-        })
-    };
-    lock(lists).get_or_insert_with((all.snapshot_id(), definitions), redefine).clone()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

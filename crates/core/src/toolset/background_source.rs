@@ -12,13 +12,14 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use super::{ListContext, SourceError, ToolSource, merge::Listing, small_lru::SmallLru};
+use super::{ListContext, SourceError, ToolSource, merge::Listing};
 use crate::{
     limits,
     pipeline::{
         ToolList,
         deadline::{self, WaitError},
     },
+    small_lru::SmallLru,
 };
 
 /// The time after which a listing stops waiting for a source and uses the previous snapshot.

@@ -55,7 +55,7 @@ impl Toolset {
     where
         F: Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync + 'static,
     {
-        self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
+        self.with_adaptation(Adaptation::Prepared(Box::new(prepare)))
     }
 
     /// Puts `prefix` in front of the name of each tool. Models and callers use the new name, while

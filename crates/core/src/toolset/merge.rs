@@ -2,9 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{SourceError, small_lru::SmallLru};
+use super::SourceError;
 use crate::{
     pipeline::{DEFAULT_LABEL, Diagnostic, Origin, Pipeline, ToolExt as _, ToolList},
+    small_lru::SmallLru,
     tool::{HostState, StateType, Tool, ToolName},
 };
 

@@ -11,7 +11,7 @@ use haft_core::{
     pipeline::{CallRecord, Recorder},
     schema::RepairPolicy,
     tool::{DynamicTool, StateType},
-    toolset::{Adaptor, ListContext, ToolSourceExt as _, ToolsetError},
+    toolset::{Adaptor, ListContext, ToolsetError},
 };
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
@@ -179,7 +179,8 @@ async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
     let tools = Toolset::new().with_source(source);
     assert_pipeline_is_kept(&tools, &log, "trait object").await;
     let source: Arc<dyn haft_core::ToolSource> = Arc::new(billing_toolset(&log));
-    assert_pipeline_is_kept(&source.filtered(|_| true), &log, "adapted trait object").await;
+    assert_pipeline_is_kept(&Toolset::from_source(source).filtered(|_| true), &log, "adapted trait object")
+        .await;
 }
 
 #[tokio::test]

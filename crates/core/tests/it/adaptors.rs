@@ -17,7 +17,7 @@ use haft_core::{
     export::async_trait,
     pipeline::CallOutcome,
     tool::DynamicTool,
-    toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
+    toolset::{ListContext, SourceError, ToolList},
 };
 use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
@@ -47,6 +47,10 @@ fn plugin_registry(names: &[&str]) -> ToolRegistry {
     registry
 }
 
+fn plugin_tools(names: &[&str]) -> Toolset {
+    Toolset::from_source(plugin_registry(names))
+}
+
 async fn list(source: &impl ToolSource) -> ToolList {
     source.tools(&ListContext::default()).await.unwrap()
 }
@@ -62,14 +66,14 @@ async fn result_text(tools: &Toolset, name: &str) -> String {
 /// A prefixed tool is called by its new name, but its implementation still sees the original name.
 #[tokio::test]
 async fn prefixed_tool_sees_its_own_name() {
-    let source = plugin_registry(&["search", "get"]).prefixed("web_");
+    let source = plugin_tools(&["search", "get"]).prefixed("web_");
     assert_eq!((source.label(), names(&source).await), ("plugins", "web_search web_get".to_owned()));
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "web_search").await, "I am search");
     assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
     // If a prefix makes names invalid or too long, the adaptor converts them into valid names,
     // which are still distinct.
-    let long = plugin_registry(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
+    let long = plugin_tools(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
     assert_eq!(list.len(), 2);
     assert!(list.names().all(|name| name.as_str().len() <= 64));
@@ -80,8 +84,9 @@ async fn prefixed_tool_sees_its_own_name() {
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugin_registry(&["search", "get", "a", "b"]);
-    let renamed =
-        tools.clone().renamed([("search", "find"), ("a", "b"), ("b", "a"), ("later", "soon")]).unwrap();
+    let renamed = Toolset::from_source(tools.clone())
+        .renamed([("search", "find"), ("a", "b"), ("b", "a"), ("later", "soon")])
+        .unwrap();
     assert_eq!(names(&renamed).await, "find get b a");
     let toolset = Toolset::new().with_source(renamed);
     assert_eq!(result_text(&toolset, "find").await, "I am search");
@@ -95,12 +100,12 @@ async fn renamed_tool_is_called_by_its_new_name() {
 #[tokio::test]
 async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
-        let renamed = plugin_registry(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
+        let renamed = plugin_tools(&["search", "get", "find"]).renamed(names.iter().copied()).unwrap();
         renamed.tools(&ListContext::default()).await.unwrap_err().to_string()
     };
     expect![[r#"tool source plugins: the tool "search" cannot be renamed to "find": the tool "find" has that name; choose another"#]].assert_eq(&error(&[("search", "find")]).await);
     expect![[r#"tool source plugins: the tool "search" cannot be renamed to "look": the tool "get" has that name; choose another"#]].assert_eq(&error(&[("search", "look"), ("get", "look")]).await);
-    let invalid = plugin_registry(&["search"]).renamed([("search", "look up")]).err().unwrap();
+    let invalid = plugin_tools(&["search"]).renamed([("search", "look up")]).err().unwrap();
     expect![[r#""look up" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#]]
         .assert_eq(&invalid.to_string());
 }
@@ -109,7 +114,7 @@ async fn renaming_to_a_used_or_invalid_name_is_an_error() {
 /// tools.
 #[tokio::test]
 async fn filtered_tool_is_unknown() {
-    let source = plugin_registry(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
+    let source = plugin_tools(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
     let tools = Toolset::new().with_source(source);
     expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&result_text(&tools, "delete").await);
 }
@@ -123,15 +128,16 @@ async fn results_are_mapped_before_validation() {
     registry
         .register(DynamicTool::new(number, |_, _| async { ToolOutput::structured(json!("secret")) }))
         .unwrap();
-    let tools =
-        Toolset::new().with_source(registry.mapped(|definition, output| match definition.name().as_str() {
+    let tools = Toolset::new().with_source(Toolset::from_source(registry).mapped(|definition, output| {
+        match definition.name().as_str() {
             "number" => Ok(ToolOutput::structured(json!(1))),
             "fail" => Err(ToolError::failed("not that")),
             name => Ok(ToolOutput {
                 content: vec![Content::text(format!("{name}: {}", output.text()))],
                 ..output
             }),
-        }));
+        }
+    }));
     assert_eq!(result_text(&tools, "search").await, "search: I am search");
     assert_eq!(result_text(&tools, "number").await, "1");
     assert_eq!(result_text(&tools, "fail").await, "not that");
@@ -153,13 +159,13 @@ async fn call_outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> 
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools =
-        Toolset::new().with_source(plugin_registry(&["pay"]).approval_required(|it| *it.name() == *"pay"));
+        Toolset::new().with_source(plugin_tools(&["pay"]).approval_required(|it| *it.name() == *"pay"));
     let CallOutcome::Pending(suspended) = call_outcome(&tools, None).await else { panic!() };
     assert!(matches!(suspended.pending.kind, PendingKind::Approval { .. }));
     let done = call_outcome(&tools, Some((suspended.pending, Decision::approved()))).await.into_result();
     assert_eq!(done.model_text(), "I am pay");
 
-    let tools = Toolset::new().with_source(plugin_registry(&["pay"]).external(|_| true));
+    let tools = Toolset::new().with_source(plugin_tools(&["pay"]).external(|_| true));
     let CallOutcome::Pending(suspended) = call_outcome(&tools, None).await else { panic!() };
     assert_eq!(suspended.pending.kind, PendingKind::External);
     let done = call_outcome(&tools, Some((suspended.pending, Decision::output("paid")))).await.into_result();
@@ -188,7 +194,8 @@ impl ToolSource for FailsFirst {
 #[tokio::test(start_paused = true)]
 async fn cached_source_is_listed_again_after_its_ttl() {
     let (registry, listings) = (plugin_registry(&["a"]), Arc::new(AtomicU32::new(0)));
-    let cached = FailsFirst(registry.clone(), Arc::clone(&listings)).cached(Duration::from_secs(10));
+    let cached = Toolset::from_source(FailsFirst(registry.clone(), Arc::clone(&listings)))
+        .cached(Duration::from_secs(10));
     assert!(cached.tools(&ListContext::default()).await.is_err());
     assert_eq!(names(&cached).await, "a");
     registry.register(own_name("b")).unwrap();
@@ -202,14 +209,14 @@ async fn cached_source_is_listed_again_after_its_ttl() {
 /// withheld. If one source fails, the tools of the other source are listed.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
-    let combined = plugin_registry(&["a", "b"]).combined(plugin_registry(&["b", "c"]));
+    let combined = plugin_tools(&["a", "b"]).combined(plugin_registry(&["b", "c"]));
     let both = list(&combined).await;
     assert_eq!(names(&combined).await, "a b c");
     expect![[r#"tool "b" of plugins is withheld: plugins has a tool of that name; rename or prefix one"#]]
         .assert_eq(&both.diagnostics()[0].to_string());
 
-    let down = || FailsFirst(plugin_registry(&[]), Arc::default());
-    let combined = plugin_registry(&["a"]).combined(down());
+    let down = || Toolset::from_source(FailsFirst(plugin_registry(&[]), Arc::default()));
+    let combined = plugin_tools(&["a"]).combined(down());
     assert_eq!(combined.label(), "plugins+counting");
     let half = list(&combined).await;
     expect!["tool source counting has no tools: not yet"].assert_eq(&half.diagnostics()[0].to_string());
@@ -223,8 +230,7 @@ async fn combined_sources_share_one_list() {
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugin_registry(&["search", "get"]);
-    let source = registry
-        .clone()
+    let source = Toolset::from_source(registry.clone())
         .prefixed("web_")
         .renamed([("web_get", "fetch")])
         .unwrap()

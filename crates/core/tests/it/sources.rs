@@ -7,7 +7,7 @@ use haft_core::{
     Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
     tool::{Deprecation, DynamicTool},
     tool_fn,
-    toolset::{ListContext, ToolSourceExt as _},
+    toolset::ListContext,
 };
 use haft_middleware::ToolRegistry;
 use serde_json::json;
@@ -114,7 +114,7 @@ async fn prepared_changes_or_hides_definitions_per_step() {
     let old = constant("old", "old").with_definition(|it| it.with_deprecation(Deprecation::default()));
     registry.register(old).unwrap();
     registry.register(constant("search", "found")).unwrap();
-    let prepared = registry.clone().prepared(|it, cx| match cx.step {
+    let prepared = Toolset::from_source(registry.clone()).prepared(|it, cx| match cx.step {
         0 => Some(it),
         1 => it.deprecation().is_none().then_some(it),
         _ => Some(it.with_description("Look.")).filter(|it| it.deprecation().is_none()),

@@ -1,6 +1,6 @@
 use std::{env, process::Command};
 
-use haft_core::{Toolset, toolset::ToolSourceExt as _};
+use haft_core::Toolset;
 use haft_mcp::{HttpServer, McpConfig, McpSource};
 use serde_json::json;
 use tokio::{runtime::Runtime, task::spawn_blocking};
@@ -17,7 +17,7 @@ async fn sources_share_connections() {
     let mut tools = Toolset::new();
     for (name, entry) in config.servers() {
         let source = McpSource::connect(name, entry.clone()).await.unwrap();
-        tools = tools.combined(source.prefixed(format!("{name}_")));
+        tools = tools.combined(Toolset::from_source(source).prefixed(format!("{name}_")));
     }
     for name in config.server_names() {
         let sum = tools.call(&format!("{name}_add"), json!({"x": 1, "y": 2})).await;

@@ -19,7 +19,7 @@ use haft_core::{
     call::{BoxError, Decision, FailureKind, Pending, PendingKind, ToolResponse},
     pipeline::{CallOutcome, CallRecord, Recorder},
     tool::{DynamicTool, ToolPolicy},
-    toolset::{ListContext, SourceError, ToolList, ToolSourceExt as _},
+    toolset::{ListContext, SourceError, ToolList},
 };
 use haft_middleware::{CallRequest, ToolMiddleware as _, ToolRegistry, ToolsetMiddleware as _};
 use tokio::{
@@ -423,7 +423,7 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
 async fn recreated_tool_keeps_its_layer() {
     let registry = ToolRegistry::new("plugins");
     registry.register(slow("a")).unwrap();
-    let source = registry.clone().prefixed("x_").layered(ConcurrencyLimitLayer::new(1));
+    let source = Toolset::from_source(registry.clone()).prefixed("x_").layered(ConcurrencyLimitLayer::new(1));
     let list = async || source.tools(&ListContext::default()).await.unwrap();
     let (before, cx) = (list().await, ToolContext::default());
     registry.register(slow("b")).unwrap();

@@ -14,7 +14,6 @@ use super::{
     Extension, StepContext, StepInputs,
     hook::{HookError, run_hook, with_extension_name},
     step_inputs::join_instructions,
-    step_request::PreparedListCache,
 };
 use crate::{AgentBuildError, Output, OutputError, Run, RunConfig, dialect::Reply, run::CallReview};
 
@@ -97,7 +96,6 @@ pub struct ExtensionSet {
     pub(super) extensions: Vec<Extension>,
     /// The maximum duration of each call to a hook.
     pub(super) hook_timeout: Duration,
-    prepared: PreparedListCache,
 }
 
 impl ExtensionSet {
@@ -114,7 +112,7 @@ impl ExtensionSet {
         if let Some(duplicate) = extensions.iter().find(|extension| !names.insert(extension.name.as_str())) {
             return Err(AgentBuildError::InvalidExtensionName(duplicate.name.clone()));
         }
-        Ok(Self { extensions, hook_timeout: limits::HOOK_TIMEOUT, prepared: PreparedListCache::default() })
+        Ok(Self { extensions, hook_timeout: limits::HOOK_TIMEOUT })
     }
 
     /// Sets the maximum duration of each call to a hook. It must be positive: with zero, each hook
@@ -212,7 +210,7 @@ impl ExtensionSet {
             }
         }
         paragraphs.append(&mut request.instructions);
-        let inputs = inputs.changed_by(request, &paragraphs, &self.prepared).and_then(|inputs| {
+        let inputs = inputs.changed_by(request, &paragraphs).and_then(|inputs| {
             // A tool of a source may have the name without a hook: the dialect handles this case.
             match inputs.reserved_tool_name(run).filter(|conflict| reserved != Some(*conflict)) {
                 Some((dialect, name)) => Err(format!(

@@ -8,7 +8,7 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use super::{StepRequest, step_request::PreparedListCache};
+use super::StepRequest;
 use crate::{
     Dialect, Run, Step,
     dialect::dialect_for,
@@ -91,15 +91,10 @@ impl StepInputs {
     /// Returns these inputs with the changes in `request`, and with `paragraphs` appended to the
     /// instructions. Fails with an error message for the user if a hook has renamed a hand-off
     /// tool, given its name to another tool, or returned a request for another tool list.
-    pub(super) fn changed_by(
-        self,
-        request: StepRequest,
-        paragraphs: &[String],
-        cached: &PreparedListCache,
-    ) -> Result<Self, String> {
+    pub(super) fn changed_by(self, request: StepRequest, paragraphs: &[String]) -> Result<Self, String> {
         request.check_tool_list(&self.tools)?;
         request.check_handoff_names(&self.tools, &self.handoff_tools)?;
-        let tools = request.prepared_tools(&self.tools, cached);
+        let tools = request.prepared_tools(&self.tools);
         let profile = request.model.as_deref().map(profile_of).transpose();
         let model_dialect = profile.map_err(|panic| panic.to_string())?.map(dialect_for);
         Ok(Self {

@@ -1,13 +1,9 @@
 //! The model request that a `prepare` hook can change.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use haft_core::{
-    ChatModel, Tool, ToolDefinition, ToolExt as _,
+    ChatModel, ToolDefinition,
     model::{ChatSettings, ToolChoice},
     toolset::ToolList,
 };
@@ -166,16 +162,9 @@ impl StepRequest {
         Ok(())
     }
 
-    /// Returns the tool list of the request: `all` if the hooks neither changed nor hid a tool, or
-    /// a changed copy of `all`, which is cached in `cached`.
-    pub(super) fn prepared_tools(&self, all: &ToolList, cached: &PreparedListCache) -> ToolList {
-        let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
-            prepared.as_ref() == Some(tool.definition())
-        };
-        if all.tools().iter().zip(&self.tools).all(is_same) {
-            return all.clone();
-        }
-        cached.get_or_insert(all, &self.tools)
+    /// Returns `all`, the original tool list, with the changes of the hooks.
+    pub(super) fn prepared_tools(&self, all: &ToolList) -> ToolList {
+        all.redefined(self.tools.clone())
     }
 }
 
@@ -190,41 +179,4 @@ impl fmt::Debug for StepRequest {
             .field("dialect", &self.dialect.as_deref().map(Dialect::name))
             .finish()
     }
-}
-
-/// The maximum number of tool lists in a [`PreparedListCache`].
-const MAX_CACHED_LISTS: usize = 8;
-
-/// An LRU cache of tool lists that a `prepare` hook has changed. A cached list keeps its memoized
-/// values, such as the system message that a dialect rendered from the list, so they are not
-/// computed again.
-#[derive(Default)]
-pub(super) struct PreparedListCache(Mutex<VecDeque<PreparedList>>);
-
-/// An entry of the cache: the id of the original tool list, the changed definitions, and the
-/// resulting tool list.
-type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
-
-impl PreparedListCache {
-    fn get_or_insert(&self, all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = lists.iter().position(|(id, tools, _)| *id == all.snapshot_id() && tools == prepared);
-        let entry = position.and_then(|position| lists.remove(position));
-        let entry =
-            entry.unwrap_or_else(|| (all.snapshot_id(), prepared.to_vec(), prepared_list(all, prepared)));
-        let list = entry.2.clone();
-        lists.truncate(MAX_CACHED_LISTS - 1);
-        lists.push_front(entry);
-        list
-    }
-}
-
-fn prepared_list(all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
-    let mut prepared = prepared.iter();
-    all.filter_map(|tool| {
-        let prepared = prepared.next()?.as_ref()?;
-        let tool = Arc::clone(tool);
-        let is_same = tool.definition() == prepared;
-        Some(if is_same { tool } else { Arc::new(tool.with_definition(|_| prepared.clone())) })
-    })
 }

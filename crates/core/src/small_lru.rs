@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 ///
 /// The default of eight suffices for snapshots: the callers of a toolset need few different
 /// snapshots, for example one for each set of available host state.
-pub(super) struct SmallLru<K, V, const N: usize = 8>(VecDeque<(K, V)>);
+pub(crate) struct SmallLru<K, V, const N: usize = 8>(VecDeque<(K, V)>);
 
 impl<K, V, const N: usize> Default for SmallLru<K, V, N> {
     fn default() -> Self {
@@ -17,7 +17,7 @@ impl<K, V, const N: usize> Default for SmallLru<K, V, N> {
 impl<K: PartialEq, V, const N: usize> SmallLru<K, V, N> {
     /// Returns the value of `key`. If the cache does not contain `key`, computes the value with
     /// `compute` and inserts it.
-    pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
+    pub(crate) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
         let index = self.0.iter().position(|(known, _)| *known == key);
         let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {
             let value = compute(&key);
