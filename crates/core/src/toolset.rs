@@ -13,7 +13,7 @@ use std::{
     any::Any,
     collections::HashMap,
     fmt,
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -31,6 +31,7 @@ pub use source::{ListContext, SourceError, ToolSource};
 
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
+    panic_log::log_panic_text,
     pipeline::{CallOutcome, DEFAULT_LABEL, Pipeline, block_on},
     small_lru::SmallLru,
     tool::{IntoTools, Tool, ToolContext, ToolDefinition, ToolName},
@@ -130,6 +131,13 @@ pub enum ToolsetError {
         name: ToolName,
         /// The description of the defect.
         reason: String,
+    },
+    /// A closure or an [`Adaptor`] that adapts the static tools panicked. Its message is logged at
+    /// the level `debug`.
+    #[error("an adaptor of {label} panicked")]
+    AdaptorPanicked {
+        /// The label of the toolset.
+        label: String,
     },
     /// A name passed to [`Toolset::subset`], [`Toolset::without_tools`] or a tool registry is not
     /// the name of a tool. Contains the error text, which lists up to 30 existing names.
@@ -317,14 +325,18 @@ impl Toolset {
     /// # Errors
     ///
     /// Fails if two tools have the same name, if a tool has a
-    /// [defect](crate::tool::ToolDefinition::defect), or if the default timeout of this toolset or
-    /// of an inner toolset is zero.
+    /// [defect](crate::tool::ToolDefinition::defect), if an adaptor panics, or if the default timeout
+    /// of this toolset or of an inner toolset is zero.
     pub fn check(&self) -> Result<(), ToolsetError> {
         if let Some(label) = self.find_zero_timeout() {
             return Err(ToolsetError::ZeroTimeout { label: label.to_owned() });
         }
+        let tools = catch_unwind(AssertUnwindSafe(|| self.static_tools())).map_err(|panic| {
+            log_panic_text(&*panic);
+            ToolsetError::AdaptorPanicked { label: self.label().to_owned() }
+        })?;
         let mut seen = HashMap::new();
-        for (number, tool) in (1..).zip(self.static_tools()) {
+        for (number, tool) in (1..).zip(tools) {
             let definition = tool.definition();
             let name = definition.name().clone();
             if let Some(reason) = definition.defect() {

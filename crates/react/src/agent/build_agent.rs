@@ -72,10 +72,8 @@ pub enum AgentBuildError {
         /// The operation with the timeout, such as `hook`.
         subject: &'static str,
     },
-    /// Code of the host program panicked: the profile of the model, the dialect, an adaptor of an
-    /// extension, or a closure that adapts a toolset, such as the closure of
-    /// [`filtered`](haft_core::Toolset::filtered) (`Adaptor::adapt`). The panic message is logged
-    /// at the level `debug`.
+    /// Code of the host program panicked: the profile of the model, the dialect, or an adaptor of an
+    /// extension. The panic message is logged at the level `debug`.
     #[error("`{method}` panicked")]
     Panicked {
         /// The method, such as `ChatModel::profile`.

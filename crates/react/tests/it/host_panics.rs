@@ -18,6 +18,7 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
     text::ErrorChain,
     tool::{DynamicTool, Progress, ProgressSink, RunContext},
+    toolset::ToolsetError,
 };
 use haft_middleware::ModelMiddleware as _;
 use haft_react::{
@@ -357,9 +358,10 @@ fn panic_of_a_tool_adaptor_is_a_build_error() {
     ];
     for adapt in adapted {
         for tools in [adapt(calculator()), Toolset::new().combined(adapt(calculator())).prefixed("a_")] {
+            let error = ToolsetError::AdaptorPanicked { label: "the toolset".to_owned() };
+            assert_eq!(tools.check(), Err(error));
             let error = ReactAgent::new(ScriptedModel::new(), tools).unwrap_err();
-            assert!(matches!(error, AgentBuildError::Panicked { .. }), "{error:?}");
-            assert_eq!(error.to_string(), "`Adaptor::adapt` panicked");
+            assert_eq!(error.to_string(), "an adaptor of the toolset panicked");
         }
     }
 }
