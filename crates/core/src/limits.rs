@@ -106,5 +106,5 @@ pub const REPLY_CACHE_BYTES: usize = 64 << 20;
 pub const HAND_OFFS: u32 = 8;
 
 /// The maximum number of calls that a `haft_react::PendingQueue` accepts in total. It is also the
-/// maximum number of calls that can be added to a run.
+/// maximum number of calls that a call of a run can push, including the calls that these push.
 pub const QUEUE_CALLS_TOTAL: usize = 256;

@@ -13,6 +13,7 @@ mod hooks;
 mod input_output_fields;
 mod model_request;
 mod prepare_step;
+mod queue_host;
 mod reply_events;
 mod run_handle;
 mod task_flag;
@@ -78,6 +79,8 @@ struct AgentInner {
     /// builder sets a compactor.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
+    /// The tools without their queues.
+    own_tools: Toolset,
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,
@@ -86,11 +89,8 @@ struct AgentInner {
     prices: Option<Prices>,
     /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
-    /// `true` if each run has a queue, to which tools push calls through a
-    /// [`QueueHandle`](crate::QueueHandle).
-    has_queue: bool,
     /// The names of the hand-off tools. Hooks cannot rename these tools, and calls to them cannot
-    /// be pushed to the queue.
+    /// be pushed.
     handoff_tools: Arc<BTreeSet<String>>,
     /// The conditions under which hand-off tools are offered, with the names of the tools.
     handoff_conditions: Vec<(String, HandoffCondition)>,

@@ -1,14 +1,12 @@
 //! A queue for tool calls from synchronous code. Pushing a call returns a placeholder at once. The
 //! calls are executed later, and their results then replace the placeholders.
 //!
-//! This module extends [`run`](crate::run) only through its public items. A driver passes the
-//! queued calls to [`Run::add_calls`](crate::Run::add_calls) and executes them as part of the run.
-//! [`QueueResolver`] implements [`Resolver`](crate::run::Resolver) and inserts their results.
+//! A run knows nothing about queues: [`with_queues`] wraps the tools that push calls, and their
+//! pushed calls are executed before the call that pushed them has a result.
 
-mod call_queues;
 mod handle;
 mod placeholder_resolver;
-mod placeholders;
+mod pushing_tool;
 mod results;
 mod selection;
 mod serialization;
@@ -17,23 +15,23 @@ use std::{borrow::Cow, sync::Arc};
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, Timestamp, ToolCall, ToolResult, Toolset,
-    call::{Decision, FailureKind, PendingCall},
-    pipeline::CallOutcome,
+    Pipeline, Timestamp, ToolCall, Toolset,
+    call::{Decision, Failure, FailureKind, PendingCall},
+    export::async_trait,
+    pipeline::{Batch, BatchCall, CallOutcome},
     tool::RunContext,
     toolset::{ListContext, ToolList},
 };
 
 use crate::{
     open_calls::{OpenCalls, failure_result},
-    run::{CallBatch, CallSelection, RunError},
+    run::{CallBatch, RunBudget, RunError},
 };
 use handle::{PushedCalls, Quota};
-use selection::select_calls;
+use selection::CallSelection;
 
-pub use call_queues::CallQueues;
 pub use handle::{QueueError, QueueHandle};
-pub use placeholders::QueueResolver;
+pub use pushing_tool::{QueueHost, QueueScope, with_queues};
 pub use results::{QueuedOutcome, QueuedResults};
 
 /// A queue of tool calls from synchronous code, such as a template or a script.
@@ -47,11 +45,10 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
 ///
-/// A run of an agent has a queue if a tool added directly to the toolset of the agent takes a
-/// [`QueueHandle`] as state, or if
-/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue) was called. Tools
-/// with a [`QueueHandle`] can then push calls to the agent's tools. The pushed calls are executed
-/// before the next model request, in which their results replace the placeholders.
+/// In an agent, each call of a tool with a [`QueueHandle`] parameter has a queue of its own, and can
+/// push calls to the other tools of the agent. The pushed calls are executed, and their results
+/// replace the placeholders, before the call that pushed them has a result. Hand-off tools cannot
+/// be pushed.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
@@ -105,13 +102,14 @@ impl PendingQueue {
 
     /// Creates a queue that accepts at most `calls` calls in total.
     pub fn with_max_calls(calls: usize) -> Self {
-        Self { pushed: Arc::new(PushedCalls::new(&Quota::new(calls, calls))), ..Self::default() }
+        Self::of(&Quota::new(calls, calls))
     }
 
     /// Returns a handle for pushing calls to this queue. The handle accepts calls to the tools in
     /// `tools` that are available in `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
-        QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
+        let list = tools.list(&list_context(run)).await;
+        QueueHandle::new(&self.pushed, list, tools.pipeline().clone(), Arc::default())
     }
 
     /// Executes all calls, including calls that are pushed during the execution. A call is executed
@@ -126,24 +124,34 @@ impl PendingQueue {
     /// for a decision. If the future is dropped, the next execution repeats the interrupted calls
     /// to idempotent tools and marks the other interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
-        let list = tools.list(&list_context(&run)).await;
-        self.recover(&list);
-        let run = Arc::new(run);
-        while let Some(batch) = self.next_batch(&list) {
-            if run.cancellation.is_cancelled() {
+        let host = ListedTools(tools.list(&list_context(&run)).await, tools.pipeline().clone());
+        self.execute_while(|_| true, &host, run).await
+    }
+
+    /// Executes the calls with the tools of `host`, like [`execute`](Self::execute). Starts further
+    /// calls only while `goes_on` returns `true`.
+    async fn execute_while(
+        &mut self,
+        goes_on: fn(&Self) -> bool,
+        host: &dyn QueueHost,
+        run: RunContext,
+    ) -> Vec<PendingCall> {
+        let (tools, pipeline, run) = (host.tools(), host.pipeline(), Arc::new(run));
+        if let Some(open) = &mut self.open {
+            open.recover(Timestamp::now(), tools);
+        }
+        while let Some(batch) = self.next_batch(tools) {
+            if run.cancellation.is_cancelled() || !goes_on(self) {
                 break;
             }
-            let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
-            let batch = batch.into_batch(list.clone(), Arc::clone(&run));
-            let mut outcomes = tools.pipeline().stream_batch(batch).boxed();
-            while let Some((place, outcome)) = outcomes.next().await {
-                let Some(id) = ids.get(place) else { continue };
-                // Each call is in progress and has only one outcome, so reporting the outcome
-                // cannot fail.
-                let _ = match outcome {
-                    CallOutcome::Finished(result) => self.on_result(id, result),
-                    CallOutcome::Pending(pending) => self.on_pending(pending),
-                };
+            let mut batch = batch.into_batch(tools.clone(), Arc::clone(&run));
+            self.apply_limits(&mut batch);
+            host.before_calls(&mut batch).await;
+            let mut outcomes = pipeline.stream_batch(batch).boxed();
+            while let Some((_, outcome)) = outcomes.next().await {
+                let id = outcome.call_id().to_owned();
+                let outcome = host.after_call(outcome).await;
+                self.record(&id, outcome);
             }
         }
         if run.cancellation.is_cancelled() {
@@ -154,10 +162,7 @@ impl PendingQueue {
 
     /// Returns the calls that can be executed now, or `None` if there are none. A call is returned
     /// again only after a decision or a recovery.
-    ///
-    /// This method is for custom drivers. To survive a crash, save the queue before executing the
-    /// calls.
-    pub fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
+    fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
                 let (batch, _) = open.take_ready(tools);
@@ -167,14 +172,14 @@ impl PendingQueue {
                 if !open.are_finished() {
                     return None;
                 }
-                self.close_open_calls(FailureKind::Cancelled, "cancelled");
+                self.close_open_calls();
             }
             self.waiting.extend(self.pushed.take());
             if self.waiting.is_empty() {
                 return None;
             }
             let CallSelection { ready, waiting, failed } =
-                select_calls(std::mem::take(&mut self.waiting), &self.results);
+                CallSelection::new(std::mem::take(&mut self.waiting), &self.results);
             self.waiting = waiting;
             let now = Timestamp::now();
             let failed = failed.iter().map(|(call, why)| failure_result(call, FailureKind::Failed, why, now));
@@ -183,31 +188,43 @@ impl PendingQueue {
         }
     }
 
-    /// Records the result of the call `id`, which [`next_batch`](Self::next_batch) returned.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no call with this id is in progress.
-    pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
-        let open = self.open.as_mut().ok_or_else(|| RunError::NotInProgress(id.to_owned()))?;
-        let (call, _) = open.find_in_progress(id)?;
-        let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
-        open.finish(id, result).map(|_| ())
+    /// Takes the new calls of `batch` from the budget of the run. If a limit forbids them, they get
+    /// failures and are removed. A call beyond the maximum number of calls to its tool is denied. A
+    /// resumed call was counted before its suspension.
+    fn apply_limits(&mut self, batch: &mut Batch) {
+        let Some(budget) = batch.run_context.state.get::<RunBudget>() else { return };
+        let new = batch.calls.iter().filter(|call| call.resumed.is_none()).count();
+        if new > 0
+            && let Err(limit) = budget.reserve_calls(u32::try_from(new).unwrap_or(u32::MAX))
+        {
+            let (now, why) = (Timestamp::now(), format!("not run: {limit}"));
+            for BatchCall { call, .. } in batch.calls.extract_if(.., |call| call.resumed.is_none()) {
+                let failure = failure_result(&call, FailureKind::Denied, &why, now);
+                self.record(&call.id, CallOutcome::Finished(Arc::unwrap_or_clone(failure)));
+            }
+            return;
+        }
+        for BatchCall { call, denied, .. } in batch.calls.iter_mut().filter(|call| call.resumed.is_none()) {
+            let tool = batch.tools.get(&call.name);
+            let maximum = tool.and_then(|tool| tool.definition().policy().max_calls);
+            if let Some(Err(reason)) = maximum.map(|maximum| budget.reserve_call(&call.name, maximum)) {
+                *denied = Some(reason);
+            }
+        }
     }
 
-    /// Records that the call in `pending` is suspended and waits for a decision.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the call in `pending` is not in progress.
-    pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
-        let PendingCall { call, pending } = pending;
-        let open = self.open.as_mut().ok_or_else(|| RunError::NotInProgress(call.id.clone()))?;
-        open.suspend(&call.id, pending)
+    /// Records the outcome of the call `id`.
+    fn record(&mut self, id: &str, outcome: CallOutcome) {
+        let Some(open) = &mut self.open else { return };
+        // Each call is in progress and has only one outcome, so this cannot fail.
+        let _ = match outcome {
+            CallOutcome::Finished(result) => open.finish(id, result).map(drop),
+            CallOutcome::Pending(PendingCall { pending, .. }) => open.suspend(id, pending),
+        };
     }
 
-    /// Records the decision for the suspended call `id`. [`next_batch`](Self::next_batch) then
-    /// returns this call again, or the outer call if `id` is nested inside another suspended call.
+    /// Records the decision for the suspended call `id`, which may be nested inside another suspended
+    /// call. [`execute`](Self::execute) then continues with this call.
     ///
     /// # Errors
     ///
@@ -222,28 +239,43 @@ impl PendingQueue {
         self.open.as_ref().map(OpenCalls::pending_calls).unwrap_or_default()
     }
 
-    /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls to
-    /// idempotent tools are executed again. Other interrupted calls become
-    /// [unconfirmed](FailureKind::Unconfirmed).
-    pub fn recover(&mut self, tools: &ToolList) {
-        if let Some(open) = &mut self.open {
-            open.recover(Timestamp::now(), tools);
-        }
-    }
-
     /// Cancels all calls without a result. Their results are then failures of the kind
     /// [`Cancelled`](FailureKind::Cancelled).
     pub fn cancel(&mut self) {
-        self.close_open_calls(FailureKind::Cancelled, "cancelled");
+        self.close_open_calls();
         self.waiting.extend(self.pushed.take());
         let open = OpenCalls::new(std::mem::take(&mut self.waiting));
         self.results.extend(open.into_results(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    fn close_open_calls(&mut self, kind: FailureKind, why: &str) {
+    fn close_open_calls(&mut self) {
         if let Some(open) = self.open.take() {
-            self.results.extend(open.into_results(kind, why, Timestamp::now()));
+            self.results.extend(open.into_results(FailureKind::Cancelled, "cancelled", Timestamp::now()));
         }
+    }
+
+    fn of(quota: &Arc<Quota>) -> Self {
+        Self { pushed: Arc::new(PushedCalls::new(quota)), ..Self::default() }
+    }
+
+    /// Rejects calls that are pushed later.
+    fn close(&mut self) {
+        self.waiting.extend(self.pushed.close());
+    }
+
+    /// Returns `true` if no call was pushed.
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.open.is_none() && self.results.is_empty()
+    }
+
+    /// Returns the failure of a call that ends the run. `None` if there is no such call.
+    fn fatal_failure(&self) -> Option<Failure> {
+        self.results().iter().find_map(|(_, queued)| match queued {
+            QueuedOutcome::Executed(result) => {
+                result.failure().filter(|failure| failure.kind == FailureKind::Fatal).cloned()
+            }
+            QueuedOutcome::Unexecuted { .. } => None,
+        })
     }
 
     /// Returns the results so far. Calls without a result are included as
@@ -261,18 +293,22 @@ impl PendingQueue {
     pub fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.results().resolve_text(text)
     }
-
-    /// Returns a message that records the results in a conversation, or `None` if there are no
-    /// results.
-    ///
-    /// If a conversation contains this message, an agent replaces the placeholders in all messages
-    /// that it sends to the model, including earlier messages. Placeholders in the reasoning and
-    /// the tool calls of the model are not replaced.
-    pub fn results_message(&self) -> Option<Message> {
-        self.results().results_message()
-    }
 }
 
 fn list_context(run: &RunContext) -> ListContext {
     ListContext { state: run.state.clone(), run_id: run.run_id.clone(), ..ListContext::default() }
+}
+
+/// The host of a queue that belongs to no tool call.
+struct ListedTools(ToolList, Pipeline);
+
+#[async_trait]
+impl QueueHost for ListedTools {
+    fn tools(&self) -> &ToolList {
+        &self.0
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        self.1.clone()
+    }
 }

@@ -1,6 +1,5 @@
 //! The agent loop as a sans-I/O state machine, the [`Run`].
 
-mod added_calls;
 mod answer;
 mod answer_calls;
 mod approvals;
@@ -32,7 +31,6 @@ mod repetition;
 mod reply;
 mod request;
 mod request_purpose;
-mod resolver;
 mod segments;
 mod serialization;
 mod state;
@@ -71,13 +69,12 @@ pub use enqueue::{Delivery, check_enqueueable};
 pub use error::RunError;
 pub use guardrail::{GuardrailOutcome, InputCheck, NewArguments, RulingDecision};
 pub use message_metadata::{
-    call_results, call_results_message, has_written_calls, hint_message, is_enqueued, is_extracted, is_hint,
-    is_rejected, is_unusable, unsummarized_count,
+    has_written_calls, hint_message, is_enqueued, is_extracted, is_hint, is_rejected, is_unusable,
+    unsummarized_count,
 };
 pub use output::{Output, OutputError};
 pub use pairing::find_unpaired_call;
 pub use request::is_broken_reply;
-pub use resolver::{CallSelection, Resolver};
 pub use segments::is_from_user;
 pub use serialization::RunHead;
 pub use state::RunState;
@@ -325,12 +322,12 @@ impl Run {
     /// again because the run needs no effect at this point.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
-            State::ReadyToRequest { .. } => self.prepare(step),
+            State::ReadyToRequest { .. } => Ok(Some(self.prepare())),
             State::Preparing { .. } => self.build_request(step),
             State::Compacting { .. } => {
                 self.check_stop()?;
                 take_nested_request(step)?;
-                Ok(self.compact_effect(step.resolver))
+                Ok(self.compact_effect())
             }
             State::AwaitingReply(_) => Err(RunError::RequestInProgress.into()),
             State::ReplyReceived { .. } => match self.input_check() {
@@ -339,20 +336,17 @@ impl Run {
             },
             State::CallingTools(_) => self.next_calls(step.tools),
             State::Suspended(_) => Ok(Some(self.resume_or_wait())),
-            State::ReviewingCalls { results, output: None } => {
-                let results = *results;
-                self.review_effect(results, step)
-            }
+            State::ReviewingCalls { results, output: None } => Ok(Some(self.review_effect(*results))),
             State::ReviewingCalls { output: Some(output), results } => {
                 let sources = self.result_indices(*results).collect();
-                let output = self.resolve_output((**output).clone(), step.resolver);
-                let next = self.stop_with_output(Box::new(output), sources);
+                let next = self.stop_with_output(output.clone(), sources);
                 self.head.state.stop_with_output(next);
                 Ok(None)
             }
             State::StoppedByTool { result, purpose } => {
                 let (result, purpose) = (*result, *purpose);
-                self.stop_with_result(result, purpose, step)
+                self.stop_with_result(result, purpose);
+                Ok(None)
             }
             State::CheckingOutput { output, .. } => Ok(Some(Effect::Check(output.clone()))),
             State::LimitReached { purpose } => Err(match purpose.limit() {
@@ -372,7 +366,6 @@ impl Run {
             }
             State::Finished(answer) => {
                 let answer = self.build_answer(answer.stop_reason, answer.output.as_deref());
-                let answer = self.resolve_answer(answer, step.resolver);
                 Ok(Some(Effect::Done(Box::new(answer))))
             }
             State::Cancelled => Err(AgentErrorKind::Cancelled),
@@ -389,7 +382,7 @@ impl Run {
         // closed. An error is ignored, because the run ends anyway.
         let _ = self.apply_reply(None);
         self.reject_output();
-        self.close_all_calls(FailureKind::Cancelled, "cancelled");
+        self.close_calls(FailureKind::Cancelled, "cancelled");
         self.count_abandoned_request();
         self.head.state.cancel();
     }

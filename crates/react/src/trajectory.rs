@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::{
     dialect::FINISH,
-    queue::QueuedResults,
     run::{agent_steps, is_enqueued, is_extracted, is_from_user, is_unusable, reasoning_or_text},
 };
 
@@ -84,12 +83,7 @@ impl Trajectory {
     /// the run is unfinished, if the model refused to answer, or if the answer is the result of a
     /// stop tool.
     pub fn from_transcript(transcript: &Transcript) -> Self {
-        let results = QueuedResults::from_transcript(transcript);
-        let resolved = |message: &Arc<Message>| {
-            results.resolve_message(message).map_or_else(|| Arc::clone(message), Arc::new)
-        };
-        let messages: Vec<_> = last_run_messages(transcript.messages()).iter().map(resolved).collect();
-        let messages = messages.as_slice();
+        let messages = last_run_messages(transcript.messages());
         let calls = agent_steps(messages).into_iter().map(|step| TrajectoryStep {
             thought: step.reasoning.unwrap_or_default(),
             tool_name: step.tool_name,

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Dura
 
 use futures::StreamExt as _;
 use haft_core::{
-    ChatModel, Message, RunInput, Schema, Timestamp, Tool, ToolDefinition, ToolName, Toolset,
+    ChatModel, Message, Pipeline, RunInput, Schema, Timestamp, Tool, ToolDefinition, ToolName, Toolset,
     agent::{AgentError, AgentErrorKind, AgentStep, GuardrailAction, RunAnswer},
     call::{Decision, PendingCall},
     message::{MessageBody, TranscriptView},
@@ -19,11 +19,11 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 use haft_react::{
-    AgentBuildError, Dialect, Effect, Extension, Mailbox, QueueHandle, Run, RunConfig,
+    AgentBuildError, Dialect, Effect, Extension, Mailbox, Run, RunConfig,
     compaction::summarize,
     dialect::dialect_for,
     extension::{Entries, ExtensionSet, StepContext, StepInputs},
-    queue::{CallQueues, QueueResolver},
+    queue::{QueueHost, QueueScope, with_queues},
     run::{CallBatch, CallReview, RunBudget, RunState, hint_message},
 };
 
@@ -56,7 +56,7 @@ impl Member {
         Ok(Self {
             dialect: dialect_for(model.profile()),
             model,
-            tools: extensions.adapt_tools(tools),
+            tools: with_queues(extensions.adapt_tools(tools)),
             instructions: extensions.instructions(Some(Arc::new(Message::system(instructions)))),
             config: extensions.configure(RunConfig::default()),
             extensions,
@@ -124,10 +124,8 @@ impl Team {
     ) -> Result<(String, RunAnswer), AgentError> {
         let budget = RunBudget::attach(&context, run);
         let cancellation = context.cancellation.clone();
-        // Without the closed handle, tools that take a `QueueHandle` would be withheld. Each call
-        // gets its own open handle later.
         let entries = Entries::new(run.extension_entries().clone());
-        let state = context.state.with_value(entries.clone()).with_value(QueueHandle::closed());
+        let state = context.state.with_value(entries.clone());
         // Decisions that the run remembers also cover calls of agents used as tools.
         let mut context = budget.in_context(RunContext { state, ..context });
         context.approvals.get_or_insert_default();
@@ -161,8 +159,6 @@ impl Team {
         (shared, mailbox): (&Shared, &Mailbox),
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
-        // The resolver replaces the placeholders of pushed calls with their results.
-        let placeholders = QueueResolver::new();
         let mut inputs = prepare(self.member(&name)?, run, shared).await?;
         // Recover the run, because its previous driver may have crashed. Recovery does not change a
         // new run.
@@ -176,7 +172,6 @@ impl Team {
             shared.save_entries(run);
             let member = self.member(&name)?;
             let mut step = inputs.as_step(Timestamp::now());
-            step.resolver = Some(&placeholders);
             // If this run is nested in another run, it counts towards the limits of that run.
             step.budget = Some(&shared.budget);
             shared.budget.report(run);
@@ -253,7 +248,7 @@ fn handoff_target(run: &Run) -> Option<String> {
     if !matches!(run.state(), RunState::ReadyToRequest | RunState::Preparing) {
         return None;
     }
-    // Results of pushed calls and messages of a `RunHandle` may follow the results of the step.
+    // Messages of a `RunHandle` may follow the results of the step.
     let own = own_messages(run);
     let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
     let step = own.get(last..)?;
@@ -311,6 +306,22 @@ struct QueueableTools(ToolList);
 impl QueueableTools {
     fn new(tools: &ToolList) -> Self {
         Self(tools.filter_map(|tool| (!is_transfer(tool)).then(|| Arc::clone(tool))))
+    }
+}
+
+/// The host of the queues: the tools that pushed calls can call, and their pipeline.
+struct Pushable {
+    tools: ToolList,
+    pipeline: Pipeline,
+}
+
+impl QueueHost for Pushable {
+    fn tools(&self) -> &ToolList {
+        &self.tools
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        self.pipeline.clone()
     }
 }
 
@@ -399,13 +410,11 @@ async fn execute(
     shared: &Shared,
 ) -> Result<(), AgentErrorKind> {
     let pipeline = member.tools.pipeline();
-    let queues = CallQueues::new(run, &batch.calls);
-    let mut batch = batch.into_batch(tools.clone(), Arc::clone(&shared.context));
-    queues.add_handles(&mut batch, &tools.memoize(QueueableTools::new).0, pipeline);
+    let host = Pushable { tools: tools.memoize(QueueableTools::new).0.clone(), pipeline: pipeline.clone() };
+    let context = QueueScope::new(host).in_context(RunContext::clone(&shared.context));
+    let batch = batch.into_batch(tools.clone(), Arc::new(context));
     let mut outcomes = pin!(pipeline.stream_batch(batch));
     while let Some((_, outcome)) = outcomes.next().await {
-        // Add the pushed calls first, so that a run saved in between does not lose them.
-        queues.close(&outcome, run)?;
         match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();

@@ -329,6 +329,13 @@ impl ToolDefinition {
         self.modify(|inner| inner.state.push(state))
     }
 
+    /// Removes the declaration of host state of the type `state`, for a wrapper that provides the
+    /// value itself.
+    #[must_use]
+    pub fn without_state_type(self, state: StateType) -> Self {
+        self.modify(|inner| inner.state.retain(|declared| *declared != state))
+    }
+
     /// Sets the tool's hints about its behavior.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {

@@ -6,10 +6,11 @@ use haft_core::{
 
 use super::{AgentInner, ReactAgent, ReactAgentBuilder, input_output_fields, with_prices};
 use crate::{
-    QueueHandle, RunConfig,
+    RunConfig,
     dialect::{Dialect, dialect_for},
     extension::{Entries, ExtensionSet},
     host_panic::{HostPanic, catch_panic, profile_of},
+    queue::with_queues,
 };
 
 /// An error in the configuration of an agent, returned by [`ReactAgentBuilder::build`] and
@@ -127,23 +128,23 @@ impl ReactAgentBuilder {
         let instructions =
             extensions.instructions(input_output_fields::append_field_lists(instructions, &config));
         let traces_content = self.call_settings.traces_content;
-        let tools = self.call_settings.apply(tools);
+        let own_tools = self.call_settings.apply(tools);
+        let tools = with_queues(own_tools.clone());
         let reserved = || dialect.reserved_name(config.outputs.as_ref());
         let reserved = catch_panic("Dialect::reserved_name", reserved)?;
         // The static tools are adapted by closures of the host program.
-        let queue = StateType::of::<QueueHandle>();
-        let given = [queue, StateType::of::<Entries>()].into_iter().chain(state_per_run).collect::<Vec<_>>();
+        let given: Vec<_> = [StateType::of::<Entries>()].into_iter().chain(state_per_run).collect();
         let missing_state = |definition: &ToolDefinition| {
             let missing = state.missing_types(definition.state_types()).find(|it| !given.contains(it));
             missing.map(|it| it.name())
         };
         let tool_check = || check_tools(&tools, reserved, &dialect, missing_state);
-        let uses_queue = catch_panic("Adaptor::adapt", tool_check)??;
-        let has_queue = self.has_queue || uses_queue;
+        catch_panic("Adaptor::adapt", tool_check)??;
         Ok(ReactAgent(Arc::new(AgentInner {
             model,
             compactor,
             tools,
+            own_tools,
             dialect,
             instructions,
             config,
@@ -151,22 +152,20 @@ impl ReactAgentBuilder {
             extensions: extensions.into(),
             prices: self.prices,
             traces_content,
-            has_queue,
             handoff_tools: Arc::default(),
             handoff_conditions: Vec::new(),
         })))
     }
 }
 
-/// Checks the static tools of `tools`. Returns `true` if one of them uses the queue of the run.
-/// `reserved` is the name that the dialect reserves. `missing_state` returns the name of a type of
+/// Checks the static tools of `tools`. `reserved` is the name that the dialect reserves. `missing_state` returns the name of a type of
 /// state that the agent does not have.
 fn check_tools(
     tools: &Toolset,
     reserved: Option<&'static str>,
     dialect: &Arc<dyn Dialect>,
     missing_state: impl Fn(&ToolDefinition) -> Option<&'static str>,
-) -> Result<bool, AgentBuildError> {
+) -> Result<(), AgentBuildError> {
     tools.check()?;
     let all: Vec<_> = tools.static_tools().collect();
     if let Some(name) = reserved.filter(|name| all.iter().any(|tool| *tool.definition().name() == **name)) {
@@ -177,8 +176,7 @@ fn check_tools(
             return Err(AgentBuildError::MissingState { tool: definition.name().clone(), state });
         }
     }
-    let queue = StateType::of::<QueueHandle>();
-    Ok(all.iter().any(|tool| tool.definition().state_types().contains(&queue)))
+    Ok(())
 }
 
 /// Wraps non-object outputs of `config` in an object, and adds the field `reasoning`.

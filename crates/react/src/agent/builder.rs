@@ -59,7 +59,6 @@ pub struct ReactAgentBuilder {
     pub(super) hook_timeout: Duration,
     pub(super) call_settings: CallSettings,
     pub(super) prices: Option<Prices>,
-    pub(super) has_queue: bool,
 }
 
 impl ReactAgentBuilder {
@@ -80,7 +79,6 @@ impl ReactAgentBuilder {
             hook_timeout: limits::HOOK_TIMEOUT,
             call_settings: CallSettings::default(),
             prices: None,
-            has_queue: false,
         }
     }
 
@@ -145,17 +143,6 @@ impl ReactAgentBuilder {
     /// state withholds these tools from the model.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
-        self
-    }
-
-    /// Adds a [queue](crate::PendingQueue) to each run. Tools push calls to the queue through a
-    /// [`QueueHandle`](crate::QueueHandle) parameter.
-    ///
-    /// By default, runs have a queue if a tool added directly to the toolset has such a parameter.
-    /// Tools of sources, such as a registry, are not considered. Call this method if only these
-    /// tools need the queue.
-    pub fn pending_queue(mut self) -> Self {
-        self.has_queue = true;
         self
     }
 

@@ -1,10 +1,10 @@
 //! The driver of a run. It performs the effects of the run, and reports their outcomes.
 
-use std::{collections::BTreeSet, ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
+use std::{ops::ControlFlow, pin::pin, sync::Arc, time::Duration};
 
 use futures::stream::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Tool,
+    RunEvent, RunInput, RunOutput,
     agent::{AgentError, AgentErrorKind, AgentStep, GuardrailStage},
     call::FailureKind,
     message::TranscriptView,
@@ -26,11 +26,11 @@ use super::{
     task_flag::TaskFlag,
 };
 use crate::{
-    Effect, Output, QueueHandle, Run, Step, compaction,
+    Effect, Output, Run, Step, compaction,
     dialect::Reply,
     extension::{Entries, StepContext, StepInputs},
     host_panic::model_name,
-    queue::{CallQueues, QueueResolver},
+    queue::QueueScope,
     run::{CallBatch, CallReview, RunBudget, RunState, ViewChange},
 };
 
@@ -168,7 +168,6 @@ impl ReactAgent {
         }
         let DriveScope { context, entries, events, budget, tasks } = scope;
         let clock = Clock::new();
-        let placeholders = QueueResolver::new();
         let mut inputs = {
             let _running = tasks.set();
             self.prepare_step(run, scope, None).await?
@@ -188,12 +187,7 @@ impl ReactAgent {
             let change_view =
                 |view, run: &Run| self.0.extensions.process_history(view, &scope.step_context(run));
             let history: Option<&ViewChange<'_>> = has_processors.then_some(&change_view);
-            let step = Step {
-                resolver: Some(&placeholders),
-                history,
-                budget: Some(budget),
-                ..inputs.as_step(clock.now())
-            };
+            let step = Step { history, budget: Some(budget), ..inputs.as_step(clock.now()) };
             let effect = mailbox.next_effect(run, &step)?;
             emit_rejected_replies(run, seen, events).await;
             seen = run.transcript().len();
@@ -335,34 +329,10 @@ impl ReactAgent {
 
     /// Returns `context` with three additions: the state of the agent, `budget`, and a
     /// [`ProgressRelay`] that sends the progress of calls to `events`.
-    ///
-    /// If the runs of this agent have a queue, also adds a closed [`QueueHandle`] to the state.
-    /// Without this handle, tools with a [`QueueHandle`] parameter would be withheld because of
-    /// missing state. For each call, an open handle replaces the closed handle.
-    ///
-    /// If `context` already has a handle, it belongs to the call that runs this agent as a tool.
-    /// The run then gets a queue of its own, because that handle pushes calls to the tools of the
-    /// calling agent.
     fn call_context(&self, context: RunContext, budget: &RunBudget, events: &EventSink) -> RunContext {
         let progress = ProgressRelay { events: events.clone(), host: context.progress.clone() };
-        let mut state = context.state.clone().with_defaults(&self.0.state);
-        if self.0.has_queue || state.get::<QueueHandle>().is_some() {
-            state = state.with_value(QueueHandle::closed());
-        }
+        let state = context.state.clone().with_defaults(&self.0.state);
         budget.in_context(RunContext { progress: Some(Arc::new(progress)), state, ..context })
-    }
-
-    /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off
-    /// tools. A hand-off must be part of a reply, since it takes effect after the calls of this
-    /// reply.
-    fn queueable_tools(&self, tools: &ToolList) -> ToolList {
-        let handoff_tools = &self.0.handoff_tools;
-        if handoff_tools.is_empty() {
-            return tools.clone();
-        }
-        let compute = |tools: &ToolList| QueueableTools::new(tools, Arc::clone(handoff_tools));
-        let cached = tools.memoize(compute);
-        if cached.handoff_tools == *handoff_tools { cached.tools.clone() } else { compute(tools).tools }
     }
 
     /// Performs [`Effect::Call`]. Runs the call guardrails if `batch` has unchecked calls. If it
@@ -428,13 +398,9 @@ impl ReactAgent {
         }
         let guarded_tools =
             self.0.extensions.has_guardrails(GuardrailStage::CallResult).then(|| tools.clone());
-        let has_queue = scope.context.state.get::<QueueHandle>().is_some();
-        let queues = has_queue.then(|| CallQueues::new(run, &batch.calls));
-        let queueable = queues.as_ref().map(|_| self.queueable_tools(&tools));
-        let mut batch = batch.into_batch(tools, Arc::clone(for_calls));
-        if let (Some(queues), Some(queueable)) = (&queues, queueable) {
-            queues.add_handles(&mut batch, &queueable, self.0.tools.pipeline());
-        }
+        let (host, pushed) = self.queue_host(&tools, scope.events, || scope.step_context(run));
+        let run_context = QueueScope::new(host).in_context(RunContext::clone(for_calls));
+        let batch = batch.into_batch(tools, Arc::new(run_context));
         let mut outcomes = pin!(self.0.tools.pipeline().stream_batch(batch));
         while let Some((_, outcome)) = outcomes.next().await {
             if is_cancelled(&outcome, for_calls) {
@@ -444,7 +410,7 @@ impl ReactAgent {
                 Some(tools) => self.guard_result(run, tools, outcome, scope).await?,
                 None => (outcome, false),
             };
-            let event = Self::record_outcome(run, outcome, queues.as_ref())?;
+            let event = Self::record_outcome(run, outcome)?;
             // Save the entries before the `await`: if the driver is dropped there, the run has both
             // the result and the entries changed by the call.
             save_entries(run, scope.entries);
@@ -453,19 +419,11 @@ impl ReactAgent {
                 return Err(run.end_by_guardrail());
             }
         }
-        Ok(())
+        pushed.apply(run)
     }
 
-    /// Reports the `outcome` of a call to `run`, and returns the event for it. Calls pushed to the
-    /// queue by this call are added first, so that a run saved in between does not lose them.
-    fn record_outcome(
-        run: &mut Run,
-        outcome: CallOutcome,
-        queues: Option<&CallQueues>,
-    ) -> Result<RunEvent, AgentErrorKind> {
-        if let Some(queues) = queues {
-            queues.close(&outcome, run)?;
-        }
+    /// Reports the `outcome` of a call to `run`, and returns the event for it.
+    fn record_outcome(run: &mut Run, outcome: CallOutcome) -> Result<RunEvent, AgentErrorKind> {
         Ok(match outcome {
             CallOutcome::Finished(result) => {
                 let id = result.call_id.clone();
@@ -484,21 +442,6 @@ fn is_cancelled(outcome: &CallOutcome, context: &RunContext) -> bool {
     let CallOutcome::Finished(result) = outcome else { return false };
     result.failure().is_some_and(|failure| failure.kind == FailureKind::Cancelled)
         && context.cancellation.is_cancelled()
-}
-
-/// The tools whose calls can be pushed to the queue, cached in the original tool list.
-struct QueueableTools {
-    /// The names of the hand-off tools, which are not in `tools`.
-    handoff_tools: Arc<BTreeSet<String>>,
-    tools: ToolList,
-}
-
-impl QueueableTools {
-    fn new(tools: &ToolList, handoff_tools: Arc<BTreeSet<String>>) -> Self {
-        let is_queueable = |tool: &Arc<dyn Tool>| !handoff_tools.contains(tool.definition().name().as_str());
-        let tools = tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)));
-        Self { handoff_tools, tools }
-    }
 }
 
 /// Emits an event for each error text that `run` added to the transcript after a rejected reply,

@@ -10,6 +10,7 @@ use crate::{
     Run,
     extension::{Entries, StepContext},
     handoff::HandoffContext,
+    queue::with_queues,
 };
 
 /// A condition under which a hand-off tool is offered in a step.
@@ -32,8 +33,9 @@ impl ReactAgent {
         let mut inner = AgentInner::clone(&self.0);
         for tool in tools {
             Arc::make_mut(&mut inner.handoff_tools).insert(tool.definition().name().to_string());
-            inner.tools = inner.tools.with_tool(tool);
+            inner.own_tools = inner.own_tools.with_tool(tool);
         }
+        inner.tools = with_queues(inner.own_tools.clone());
         inner.handoff_conditions.extend(conditions);
         inner.tools.check()?;
         Ok(Self(Arc::new(inner)))

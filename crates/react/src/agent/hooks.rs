@@ -89,8 +89,7 @@ impl ReactAgentBuilder {
     /// specifies. The stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool).
     ///
     /// The hook runs after all calls of the reply have results. A reply with a suspended call is
-    /// therefore reviewed after the call was resumed, and calls that were pushed to the queue run
-    /// first. The hook does not run if a [stop tool](Self::stop_on) or a hand-off succeeded, or if
+    /// therefore reviewed after the call was resumed. The hook does not run if a [stop tool](Self::stop_on) or a hand-off succeeded, or if
     /// a limit closed the calls. An answer of the hook passes the output validators. The first
     /// hook that ends the run decides. An error, a panic or a [timeout](Self::hook_timeout) ends
     /// the run with

@@ -160,10 +160,9 @@ impl Extension {
     /// changes the transcript. `name` identifies it in errors.
     ///
     /// The processor receives the view of the conversation: the transcript without the parts that
-    /// [`ContextConfig`](crate::run::ContextConfig) omits or that a summary replaces, and with the
-    /// results of pushed calls. Processors run in the order of the [extensions](Extension#order)
-    /// before each request, and the dialect formats the messages after them. A processor that
-    /// returns its view unchanged costs nothing.
+    /// [`ContextConfig`](crate::run::ContextConfig) omits or that a summary replaces. Processors run
+    /// in the order of the [extensions](Extension#order) before each request, and the dialect
+    /// formats the messages after them. A processor that returns its view unchanged costs nothing.
     ///
     /// A request must contain each call together with its result. If a processor removes a call
     /// without its result, or a result without its call, removes all messages, fails or panics, the

@@ -71,7 +71,7 @@ impl StepInputs {
         }
     }
 
-    /// Creates a [`Step`] that borrows these inputs and has no resolver. `now` is the current time.
+    /// Creates a [`Step`] that borrows these inputs. `now` is the current time.
     pub fn as_step(&self, now: Timestamp) -> Step<'_> {
         Step {
             instructions: self.instructions.as_ref(),

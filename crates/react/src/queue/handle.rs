@@ -15,34 +15,41 @@ use super::results::{PLACEHOLDER_PREFIX, contains_placeholder};
 /// A handle for pushing tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
 /// code. Cheap to clone.
 ///
-/// In an agent, each tool call has its own handle. The pushed calls are executed if the tool call
-/// succeeds. They are discarded if the tool call fails, is suspended or is aborted, because a
-/// repeated tool call would push them again.
+/// In an agent, each call of a tool with a `QueueHandle` parameter has a handle of its own. The
+/// pushed calls are executed after the tool returns and before its call has a result. If the tool
+/// fails, is suspended or is aborted, the pushed calls are discarded, because a repeated call would
+/// push them again.
+///
+/// A tool without such a parameter [declares](haft_core::ToolDefinition::with_state_type) the type
+/// `QueueHandle`, and reads the handle from the state of its context.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<PushedCalls>,
     tools: ToolList,
     pipeline: Pipeline,
+    /// The tools whose calls push to this queue: the tool that received the handle and, if its call
+    /// was pushed, the tools that led to it.
+    callers: Arc<[String]>,
 }
 
 impl QueueHandle {
-    pub(super) fn new(pushed: &Arc<PushedCalls>, tools: ToolList, pipeline: Pipeline) -> Self {
-        Self { pushed: Arc::downgrade(pushed), tools, pipeline }
+    pub(super) fn new(
+        pushed: &Arc<PushedCalls>,
+        tools: ToolList,
+        pipeline: Pipeline,
+        callers: Arc<[String]>,
+    ) -> Self {
+        Self { pushed: Arc::downgrade(pushed), tools, pipeline, callers }
     }
 
-    /// Creates a handle that accepts no calls. A driver adds it to the state for listing tools, so
-    /// that tools that take a `QueueHandle` are available. Each call then receives its own handle,
-    /// from [`CallQueues`](super::CallQueues).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use haft_react::QueueHandle;
-    ///
-    /// assert!(QueueHandle::closed().push_call("price", ()).is_err());
-    /// ```
-    pub fn closed() -> Self {
-        Self { pushed: Weak::new(), tools: ToolList::default(), pipeline: Pipeline::default() }
+    /// Creates a handle that accepts no calls.
+    pub(super) fn closed() -> Self {
+        Self {
+            pushed: Weak::new(),
+            tools: ToolList::default(),
+            pipeline: Pipeline::default(),
+            callers: Arc::default(),
+        }
     }
 
     /// Pushes a call to the tool named `tool` and returns the placeholder for its result. Strings
@@ -54,10 +61,17 @@ impl QueueHandle {
     /// errors is written for a model. Invalid arguments that contain a placeholder are accepted
     /// here and validated again when the call is executed.
     ///
-    /// Fails with a [`QueueError`] as the source if the queue is full or closed. Also fails if
-    /// `arguments` cannot be serialized.
+    /// Fails with a [`QueueError`] as the source if the queue is full or closed, or if the call
+    /// would be nested in a call to the same tool or nested too deeply. Also fails if `arguments`
+    /// cannot be serialized.
     pub fn push_call(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
+        if self.callers.iter().any(|caller| caller == tool) {
+            return Err(ToolError::failed(QueueError::Recursive));
+        }
+        if self.callers.len() > MAX_DEPTH {
+            return Err(ToolError::failed(QueueError::TooDeep(MAX_DEPTH)));
+        }
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
@@ -70,18 +84,26 @@ impl QueueHandle {
     }
 }
 
+/// The maximum nesting depth of calls that pushed calls push.
+const MAX_DEPTH: usize = 8;
+
 /// An error of [`QueueHandle::push_call`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue was closed or dropped, or the tool call that received the handle has ended. A
-    /// handle from [`QueueHandle::closed`] always returns this error.
+    /// The queue was dropped, or the tool that received the handle has returned.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The queue or the run has already accepted the maximum number of calls. The field contains
-    /// this maximum.
-    #[error("no more calls can be pushed: {0} is the maximum for one queue or run")]
+    /// The queue has already accepted the maximum number of calls. The field contains this maximum.
+    #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
+    /// The call would be nested in a call to the same tool.
+    #[error("a tool cannot push a call to itself, also not through other tools")]
+    Recursive,
+    /// The pushing call itself is nested too deeply in pushed calls. The field contains the maximum
+    /// depth.
+    #[error("no calls can be pushed here: pushed calls are nested at most {0} deep")]
+    TooDeep(usize),
 }
 
 impl fmt::Debug for QueueHandle {
@@ -90,7 +112,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue and wait until the queue or a driver takes them.
+/// The calls that were pushed to a queue and wait until the queue takes them.
 pub(super) struct PushedCalls {
     quota: Arc<Quota>,
     hash_keys: RandomState,
@@ -139,25 +161,19 @@ impl PushedCalls {
         mem::take(&mut state.calls)
     }
 
-    /// Discards the calls that were not taken yet, so that they no longer count towards the quota.
-    /// Calls that are pushed later are rejected.
-    pub(super) fn discard(&self) {
-        self.quota.give_back(self.close().len());
-    }
-
     pub(super) fn calls(&self) -> Vec<ToolCall> {
         lock(&self.state).calls.clone()
     }
 
-    /// Returns the maximum number of calls, and the number of calls that can still be pushed.
-    pub(super) fn quota(&self) -> (usize, usize) {
-        (self.quota.max_calls, self.quota.left())
+    pub(super) fn quota(&self) -> &Arc<Quota> {
+        &self.quota
     }
 }
 
-/// A limit on the number of pushed calls. Several queues can share one quota.
+/// A limit on the number of pushed calls. The queues of nested calls share the quota of the
+/// outermost call.
 pub(super) struct Quota {
-    max_calls: usize,
+    pub(super) max_calls: usize,
     used: Mutex<usize>,
 }
 
@@ -176,12 +192,8 @@ impl Quota {
         Ok(())
     }
 
-    fn give_back(&self, calls: usize) {
-        let mut used = lock(&self.used);
-        *used = used.saturating_sub(calls);
-    }
-
-    fn left(&self) -> usize {
+    /// Returns the number of calls that can still be pushed.
+    pub(super) fn left(&self) -> usize {
         self.max_calls.saturating_sub(*lock(&self.used))
     }
 }

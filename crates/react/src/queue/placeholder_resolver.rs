@@ -34,18 +34,11 @@ pub(super) struct PlaceholderResolver<'r> {
     /// The resolved JSON values, each with the size of its JSON text in bytes. The key is the
     /// placeholder and the remaining nesting depth.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// `true` if a placeholder was kept because it has no result yet or is nested too deeply, or if
-    /// a result was too long to be inserted. The resolved text may change when more results arrive.
-    is_unresolved: bool,
 }
 
 impl<'r> PlaceholderResolver<'r> {
     pub(super) fn new(results: &'r QueuedResults, remaining_bytes: usize) -> Self {
-        Self { results, remaining_bytes, texts: HashMap::new(), values: HashMap::new(), is_unresolved: false }
-    }
-
-    pub(super) fn has_unresolved(&self) -> bool {
-        self.is_unresolved
+        Self { results, remaining_bytes, texts: HashMap::new(), values: HashMap::new() }
     }
 
     /// Replaces the placeholders in a copy of `text`. Returns `None` if no placeholder was
@@ -53,17 +46,11 @@ impl<'r> PlaceholderResolver<'r> {
     pub(super) fn resolve_text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PLACEHOLDER_PREFIX).peekable();
         places.peek()?;
-        let Some(depth) = depth.checked_sub(1) else {
-            self.is_unresolved = true;
-            return None;
-        };
+        let depth = depth.checked_sub(1)?;
         let (mut filled, mut end) = (String::new(), 0);
         for (at, _) in places {
             let Some(place) = text.get(at..).and_then(placeholder_at) else { continue };
-            let Some((id, queued)) = self.results.find(place) else {
-                self.is_unresolved = true;
-                continue;
-            };
+            let Some((id, queued)) = self.results.find(place) else { continue };
             filled += text.get(end..at).unwrap_or_default();
             filled += &self.inserted_text(id, queued, depth);
             end = at + PLACEHOLDER_LEN;
@@ -86,7 +73,6 @@ impl<'r> PlaceholderResolver<'r> {
     /// Reserves `bytes` for an insertion. Returns `false` if fewer bytes remain.
     fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.remaining_bytes.checked_sub(bytes);
-        self.is_unresolved |= left.is_none();
         self.remaining_bytes = left.unwrap_or(self.remaining_bytes);
         left.is_some()
     }
@@ -97,16 +83,11 @@ impl<'r> PlaceholderResolver<'r> {
     pub(super) fn resolve_value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {
-                Some((id, queued)) => match depth.checked_sub(1) {
-                    Some(depth) => {
-                        *value = self.placeholder_value(id, queued, depth);
-                        true
-                    }
-                    None => {
-                        self.is_unresolved = true;
-                        false
-                    }
-                },
+                Some((id, queued)) => {
+                    let Some(depth) = depth.checked_sub(1) else { return false };
+                    *value = self.placeholder_value(id, queued, depth);
+                    true
+                }
                 None => self.resolve_text(text, depth).map(|filled| *text = filled).is_some(),
             },
             // `any` would stop at the first element with a placeholder and skip the others.
@@ -182,10 +163,9 @@ impl<'r> PlaceholderResolver<'r> {
     ///
     /// Up to [`MAX_INSERTED_BYTES`] are inserted into the structured output, because programs read
     /// it. The limit for the text is lower, because a model reads it.
-    fn resolve_output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
+    pub(super) fn resolve_output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
         let mut data = PlaceholderResolver::new(self.results, MAX_INSERTED_BYTES);
         let structured = output.structured.as_ref().and_then(|value| data.resolved_copy(value));
-        self.is_unresolved |= data.is_unresolved;
         let is_json_text = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
         // If the text is the JSON form of the structured output, the resolved output is serialized
         // again. Insertions into the old text could make the JSON invalid.

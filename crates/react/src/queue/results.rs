@@ -2,12 +2,11 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use haft_core::{Message, ToolCall, ToolOutput, ToolResult, Transcript, limits, message::MessageBody};
+use haft_core::{Message, ToolCall, ToolOutput, ToolResult, limits, message::MessageBody};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::placeholder_resolver::{MAX_INSERTED_BYTES, MAX_INSERTION_DEPTH, PlaceholderResolver};
-use crate::run::{call_results, call_results_message};
 
 /// The prefix of a placeholder. It consists of letters and `_`, which templates, JSON, HTML and
 /// URLs do not escape.
@@ -18,9 +17,7 @@ pub(super) const PLACEHOLDER_LEN: usize = PLACEHOLDER_PREFIX.len() + 32;
 
 /// The results of queued tool calls, by placeholder.
 ///
-/// The results of a queue are returned by [`PendingQueue::results`](super::PendingQueue::results).
-/// The results recorded in a conversation are returned by
-/// [`from_transcript`](Self::from_transcript).
+/// [`PendingQueue::results`](super::PendingQueue::results) returns them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueuedResults(BTreeMap<String, QueuedOutcome>);
@@ -41,26 +38,6 @@ pub enum QueuedOutcome {
 }
 
 impl QueuedResults {
-    /// Returns the results recorded in `transcript`.
-    pub fn from_transcript(transcript: &Transcript) -> Self {
-        let mut results = Self::default();
-        results.add_recorded(transcript.messages());
-        results
-    }
-
-    /// Adds the results recorded in `messages` to `self`. Returns the kind of change to `self`.
-    pub(super) fn add_recorded(&mut self, messages: &[Arc<Message>]) -> ResultsChange {
-        let notes = messages.iter().filter_map(|message| call_results(message));
-        let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
-        let mut new = ResultsChange::None;
-        for (placeholder, queued) in recorded {
-            let is_changed = self.0.get(&placeholder).is_some_and(|known| *known != queued);
-            new = new.max(if is_changed { ResultsChange::Changed } else { ResultsChange::Added });
-            self.0.insert(placeholder, queued);
-        }
-        new
-    }
-
     /// Returns the placeholder and the outcome of its call, or `None` if the call is unknown. The
     /// returned placeholder is borrowed from `self`, and not from the argument.
     pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &QueuedOutcome)> {
@@ -94,16 +71,6 @@ impl QueuedResults {
         );
     }
 
-    /// Returns a message that records these results in a conversation, or `None` if there are no
-    /// results.
-    pub(super) fn results_message(&self) -> Option<Message> {
-        let lines: Vec<_> =
-            self.iter().map(|(id, queued)| format!("{id}: {}", queued.replacement_text())).collect();
-        let value = serde_json::to_value(self).ok()?;
-        (!self.is_empty())
-            .then(|| call_results_message(format!("Results of calls:\n{}", lines.join("\n")), value))
-    }
-
     /// Returns the tool name of the call with this placeholder if the call failed or has no result.
     /// Returns `None` if the call succeeded or is unknown.
     pub(super) fn failed_tool(&self, placeholder: &str) -> Option<&str> {
@@ -132,27 +99,14 @@ impl QueuedResults {
     /// is changed, and not the reasoning or the tool calls. Returns `None` if no placeholder was
     /// replaced.
     pub fn resolve_message(&self, message: &Message) -> Option<Message> {
-        self.resolve_message_status(message).0
-    }
-
-    /// Returns the same as [`resolve_message`](Self::resolve_message), and a flag that is `true` if
-    /// later results may change the resolved message.
-    pub(super) fn resolve_message_status(&self, message: &Message) -> (Option<Message>, bool) {
-        let max_bytes = if let MessageBody::Tool(_) = message.body() {
-            limits::RESULT_TEXT_BYTES
-        } else {
-            MAX_INSERTED_BYTES
-        };
-        let mut resolver = PlaceholderResolver::new(self, max_bytes);
-        let body = resolver.resolve_body(message.body());
-        let resolved = body.map(|body| {
-            let copy = Message::new(body).with_metadata(message.metadata().clone());
-            match message.created_at() {
-                Some(time) => copy.with_created_at(time),
-                None => copy,
-            }
-        });
-        (resolved, resolver.has_unresolved())
+        let is_result = matches!(message.body(), MessageBody::Tool(_));
+        let max_bytes = if is_result { limits::RESULT_TEXT_BYTES } else { MAX_INSERTED_BYTES };
+        let body = PlaceholderResolver::new(self, max_bytes).resolve_body(message.body())?;
+        let copy = Message::new(body).with_metadata(message.metadata().clone());
+        Some(match message.created_at() {
+            Some(time) => copy.with_created_at(time),
+            None => copy,
+        })
     }
 
     /// Replaces the placeholders in a copy of `result`. Returns `None` if no placeholder was
@@ -161,19 +115,12 @@ impl QueuedResults {
     pub fn resolve_result(&self, result: &ToolResult) -> Option<ToolResult> {
         PlaceholderResolver::new(self, limits::RESULT_TEXT_BYTES).resolve_result(result)
     }
-}
 
-/// The kind of change that [`QueuedResults::add_recorded`] made to the results. The variants are
-/// ordered from no change to the largest change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ResultsChange {
-    /// The messages contained no results.
-    None,
-    /// The messages contained results, and none of them differs from an earlier result with the
-    /// same placeholder.
-    Added,
-    /// At least one result replaced a different earlier result with the same placeholder.
-    Changed,
+    /// Replaces the placeholders in the output of a tool, with the limits of
+    /// [`resolve_result`](Self::resolve_result).
+    pub(super) fn resolve_output(&self, output: ToolOutput) -> ToolOutput {
+        PlaceholderResolver::new(self, limits::RESULT_TEXT_BYTES).resolve_output(&output).unwrap_or(output)
+    }
 }
 
 impl QueuedOutcome {
@@ -213,10 +160,6 @@ pub(super) fn placeholders_in(text: &str) -> Vec<String> {
 
 pub(super) fn contains_placeholder(text: &str) -> bool {
     !placeholders_in(text).is_empty()
-}
-
-pub(super) fn is_placeholder(id: &str) -> bool {
-    placeholder_at(id) == Some(id)
 }
 
 /// Returns the placeholder at the start of `text`, or `None` if there is none.

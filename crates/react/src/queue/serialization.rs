@@ -1,11 +1,9 @@
 //! The JSON format of a saved queue: `{"version": 1, …}`.
 
-use std::sync::Arc;
-
 use haft_core::ToolCall;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{PendingQueue, PushedCalls, QueuedResults, Quota};
+use super::{PendingQueue, QueuedResults, Quota};
 use crate::open_calls::OpenCalls;
 
 impl PendingQueue {
@@ -13,53 +11,47 @@ impl PendingQueue {
     pub const VERSION: u32 = 1;
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct SavedQueue {
     version: u32,
     /// The maximum number of calls in total.
-    #[serde(default)]
     max_calls: usize,
     /// The number of further calls that [`QueueHandle::push_call`](super::QueueHandle::push_call)
     /// accepts.
-    #[serde(default)]
     quota: usize,
-    #[serde(default)]
     waiting: Vec<ToolCall>,
-    #[serde(default)]
     open: Option<OpenCalls>,
-    #[serde(default)]
     results: QueuedResults,
 }
 
 impl Serialize for PendingQueue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (max_calls, quota) = self.pushed.quota();
-        let form = SavedQueue {
+        let quota = self.pushed.quota();
+        let saved = SavedQueue {
             version: Self::VERSION,
-            max_calls,
-            quota,
+            max_calls: quota.max_calls,
+            quota: quota.left(),
             waiting: self.waiting.iter().cloned().chain(self.pushed.calls()).collect(),
             open: self.open.clone(),
             results: self.results.clone(),
         };
-        form.serialize(serializer)
+        saved.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for PendingQueue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = serde_json::Value::deserialize(deserializer)?;
-        let version = form.get("version").and_then(serde_json::Value::as_u64);
-        if version != Some(Self::VERSION.into()) {
+        let saved = serde_json::Value::deserialize(deserializer)?;
+        if saved.get("version") != Some(&Self::VERSION.into()) {
             let known = Self::VERSION;
-            let text = format!(
+            return Err(D::Error::custom(format!(
                 "the format of this queue is not known here, only {known}: read it with the version of haft that wrote it"
-            );
-            return Err(D::Error::custom(text));
+            )));
         }
         let SavedQueue { max_calls, quota, waiting, open, results, .. } =
-            SavedQueue::deserialize(form).map_err(D::Error::custom)?;
+            SavedQueue::deserialize(saved).map_err(D::Error::custom)?;
         let quota = Quota::new(max_calls.max(quota), quota);
-        Ok(Self { pushed: Arc::new(PushedCalls::new(&quota)), waiting, open, results })
+        Ok(Self { waiting, open, results, ..Self::of(&quota) })
     }
 }

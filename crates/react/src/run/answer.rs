@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 
 use haft_core::{
     Message,
-    agent::{AgentErrorKind, AgentStep, RunAnswer, StopReason},
+    agent::{AgentStep, RunAnswer, StopReason},
     content::Content,
     message::{AssistantMessage, MessageBody},
     schema::parse_json,
@@ -13,7 +13,7 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use super::{
-    Effect, Output, Run, Step, agent_steps,
+    Output, Run, agent_steps,
     output::split_object,
     output_schema::value_text,
     parse_answer::parse_answer,
@@ -77,27 +77,15 @@ impl Run {
         steps
     }
 
-    /// Uses the tool result at the transcript index `index` as the output of the run. If the run
-    /// has added calls, only starts these calls: `advance` calls this function again after they are
-    /// finished. Always returns `None` on success, since no effect is needed.
-    pub(super) fn stop_with_result(
-        &mut self,
-        index: usize,
-        purpose: RequestPurpose,
-        step: &Step<'_>,
-    ) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.start_added_calls(step)? {
-            return Ok(None);
-        }
+    /// Uses the tool result at the transcript index `index` as the output of the run.
+    pub(super) fn stop_with_result(&mut self, index: usize, purpose: RequestPurpose) {
         if let Some(output) = self.output_of_answer_call(index, purpose) {
-            let output = Box::new(self.resolve_output(output, step.resolver));
             // The call is in the reply before the first result.
             let is_reply = |message: &Arc<Message>| !message.tool_calls().is_empty();
             let earlier = self.transcript.messages().get(..index).unwrap_or_default();
             let reply = earlier.iter().rposition(is_reply);
-            let next = self.end_with_output(output, purpose, Vec::from_iter(reply));
-            self.head.state.stop_with_output(next);
-            return Ok(None);
+            let next = self.end_with_output(Box::new(output), purpose, Vec::from_iter(reply));
+            return self.head.state.stop_with_output(next);
         }
         let message = self.transcript.messages().get(index).map(|message| message.body());
         let result = match message {
@@ -107,12 +95,8 @@ impl Run {
         let (value, outputs) = split_object(result.and_then(|result| result.structured.clone()));
         let text = result.map(|result| result.text().into_owned()).unwrap_or_default();
         let output = Output { text, outputs, value, ..Output::empty(StopReason::Tool) };
-        // Resolve placeholders before the validation: a placeholder is a string, but the result
-        // that replaces it may have another type.
-        let output = Box::new(self.resolve_output(output, step.resolver));
-        let next = self.stop_with_output(output, vec![index]);
+        let next = self.stop_with_output(Box::new(output), vec![index]);
         self.head.state.stop_with_output(next);
-        Ok(None)
     }
 
     /// Returns the state of a run that ends with `output`, the output of tools or of a review.

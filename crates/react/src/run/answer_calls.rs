@@ -10,7 +10,7 @@ use super::{
     EndStrategy, Run, Step,
     limits::Transition,
     message_metadata, parse_answer,
-    state::{Batch, CallSource, RequestPurpose, SentRequest, State},
+    state::{Batch, RequestPurpose, SentRequest, State},
 };
 use crate::{
     dialect::FINISH,
@@ -102,9 +102,7 @@ impl Run {
         }
         let calls = self.open_calls(calls, plans);
         match limit {
-            None => {
-                (State::CallingTools(Batch { calls, source: CallSource::Reply, purpose, is_written }), Ok(()))
-            }
+            None => (State::CallingTools(Batch { calls, purpose, is_written }), Ok(())),
             Some(limit) => {
                 self.record_denied(calls, limit);
                 self.apply_limit_action(purpose, limit)

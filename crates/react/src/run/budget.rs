@@ -1,6 +1,9 @@
 //! The limits of a run, shared with the nested runs that its tools start.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use haft_core::{
     agent::{Limit, RunLimits},
@@ -8,7 +11,7 @@ use haft_core::{
     usage::{Usage, UsageMeter},
 };
 
-use super::{Run, limits};
+use super::{Run, call_counts, limits};
 
 /// The budget of a run: its limits, shared with its nested runs. A nested run is the run of an
 /// agent used as a tool, or any other run that a tool starts with the context of its call.
@@ -65,6 +68,11 @@ struct Account {
     /// The requests of nested runs without a reported usage.
     nested_in_flight: u32,
     nested_calls: u32,
+    /// The calls of the run itself to tools with a maximum number of calls, by tool name, and the
+    /// other calls of the current batch.
+    limited_calls: BTreeMap<String, u32>,
+    /// The calls inside of calls to tools with a maximum number of calls, by tool name.
+    nested_limited_calls: BTreeMap<String, u32>,
     /// The limit that has forbidden calls of a nested run.
     forbidding: Option<Limit>,
 }
@@ -124,6 +132,10 @@ impl RunBudget {
         head.nested_requests = head.nested_requests.saturating_add(account.nested_in_flight);
         head.tool_calls = head.tool_calls.saturating_add(account.nested_calls);
         head.nested_limit = head.nested_limit.or(account.forbidding);
+        for (tool, calls) in account.nested_limited_calls {
+            let count = head.limited_calls.entry(tool).or_default();
+            *count = count.saturating_add(calls);
+        }
         self.begin_calls(run);
     }
 
@@ -212,7 +224,14 @@ impl RunBudget {
         }
     }
 
-    fn reserve_calls(&self, calls: u32) -> Result<(), Limit> {
+    /// Takes `calls` calls inside of a call of this run, such as pushed calls, from this budget and
+    /// the budgets of all enclosing runs, or none of them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the limit that forbids the calls. Its run reaches the limit after its current
+    /// calls.
+    pub fn reserve_calls(&self, calls: u32) -> Result<(), Limit> {
         let mut account = self.account();
         let nested = account.nested_calls.saturating_add(calls);
         let total = account.tool_calls.saturating_add(nested);
@@ -224,6 +243,23 @@ impl RunBudget {
             outer.reserve_calls(calls)?;
         }
         account.nested_calls = nested;
+        Ok(())
+    }
+
+    /// Takes a call to the tool named `tool`, a call inside of a call of this run, from the
+    /// [maximum number](haft_core::tool::ToolPolicy::max_calls) of calls to this tool in the run.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason for a denial if no call is left.
+    pub fn reserve_call(&self, tool: &str, maximum: u32) -> Result<(), String> {
+        let mut account = self.account();
+        let own = account.limited_calls.get(tool).copied().unwrap_or_default();
+        let nested = account.nested_limited_calls.entry(tool.to_owned()).or_default();
+        if own.saturating_add(*nested) >= maximum {
+            return Err(call_counts::denial(maximum));
+        }
+        *nested += 1;
         Ok(())
     }
 
@@ -246,6 +282,8 @@ impl Account {
             usage: run.usage(),
             nested_in_flight: 0,
             nested_calls: 0,
+            limited_calls: run.limited_calls(),
+            nested_limited_calls: BTreeMap::new(),
             forbidding: None,
         }
     }

@@ -19,6 +19,19 @@ impl Run {
         }
     }
 
+    /// Returns the number of calls to each tool with a maximum, and the number of open calls to each
+    /// tool.
+    pub(super) fn limited_calls(&self) -> BTreeMap<String, u32> {
+        let mut calls = self.head.limited_calls.clone();
+        if let Some(batch) = self.head.state.batch() {
+            for name in batch.calls.unfinished().map(|call| &call.name) {
+                *calls.entry(name.clone()).or_default() += 1;
+            }
+            count_calls(batch.calls.results(), &mut calls);
+        }
+        calls
+    }
+
     /// Denies the calls in `batch`, a part of the current batch of the run, beyond the [maximum
     /// number](haft_core::tool::ToolPolicy::max_calls) of calls to a tool. A resumed call is
     /// permitted, because it was counted before its suspension.
@@ -40,7 +53,7 @@ impl Run {
 }
 
 /// Returns the reason for the denial of a call to a tool with at most `maximum` calls.
-fn denial(maximum: u32) -> String {
+pub(super) fn denial(maximum: u32) -> String {
     let calls = if maximum == 1 { "1 call".to_owned() } else { format!("{maximum} calls") };
     format!("at most {calls} of this tool per run, and none is left: go on with what you have")
 }

@@ -3,9 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{Message, ToolCall};
-use serde_json::Value;
 
-use super::{call_results, head::RunData};
+use super::head::RunData;
 
 /// The ids of all calls of a conversation, used to keep the ids of new calls unique. The set is not
 /// saved: a restored run computes it again from the transcript and the [`RunData`].
@@ -15,11 +14,8 @@ pub(super) struct CallIds(BTreeSet<String>);
 impl CallIds {
     pub(super) fn collect(messages: &[Arc<Message>], head: &RunData) -> Self {
         let calls = messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.as_str());
-        let notes = messages.iter().filter_map(|message| call_results(message)).filter_map(Value::as_object);
-        let recorded = notes.flat_map(|results| results.keys()).map(String::as_str);
-        let added = head.added_calls.iter().map(|call| call.id.as_str());
         let open = head.state.batch().into_iter().flat_map(|batch| batch.calls.ids());
-        Self(calls.chain(recorded).chain(added).chain(open).map(str::to_owned).collect())
+        Self(calls.chain(open).map(str::to_owned).collect())
     }
 
     /// Inserts the ids of the new `calls`. If the id of a call is empty or already used, the call
@@ -31,19 +27,6 @@ impl CallIds {
                 self.0.insert(call.id.clone());
             }
         }
-    }
-
-    /// Inserts the ids of all `calls`. If an id is empty or not unique, inserts none of them and
-    /// returns this id. Returns `None` on success.
-    pub(super) fn insert_all(&mut self, calls: &[ToolCall]) -> Option<String> {
-        let mut new = BTreeSet::new();
-        for call in calls {
-            if call.id.is_empty() || self.0.contains(&call.id) || !new.insert(call.id.clone()) {
-                return Some(call.id.clone());
-            }
-        }
-        self.0.append(&mut new);
-        None
     }
 
     /// Returns `id`, or an unused id such as `call_3` if `id` is empty, already used or in

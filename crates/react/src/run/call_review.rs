@@ -1,6 +1,6 @@
 //! The review of the results of a step, which can end the run.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use haft_core::{
     agent::{AgentErrorKind, AgentStep, StopReason},
@@ -10,9 +10,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    Effect, Output, Run, RunError, Step, output::split_object, output_schema::value_text, state::State,
-};
+use super::{Effect, Output, Run, RunError, output::split_object, output_schema::value_text, state::State};
 
 /// The next action of a run after the calls of a reply, as decided by a hook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,24 +49,9 @@ impl CallReview {
 
 impl Run {
     /// Returns the calls to review as an effect. `results` is the transcript index of the first
-    /// result. Returns `None` if added calls must be executed first.
-    pub(super) fn review_effect(
-        &mut self,
-        results: usize,
-        step: &Step<'_>,
-    ) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.start_added_calls(step)? {
-            return Ok(None);
-        }
-        let mut steps = self.reviewed_calls(results);
-        if let Some(resolver) = step.resolver {
-            for step in &mut steps {
-                if let Some(resolved) = resolver.result(&self.transcript, &step.result) {
-                    step.result = Arc::new(resolved);
-                }
-            }
-        }
-        Ok(Some(Effect::Review(steps)))
+    /// result.
+    pub(super) fn review_effect(&self, results: usize) -> Effect {
+        Effect::Review(self.reviewed_calls(results))
     }
 
     /// Returns the transcript indices of the results of one reply, from the index `results` on.

@@ -6,7 +6,7 @@ use haft_core::{
     usage::Usage,
 };
 
-use super::{Effect, Resolver, Run, RunError, message_metadata, state::State};
+use super::{Effect, Run, RunError, message_metadata, state::State};
 
 impl Run {
     /// Starts the compaction of all messages before the last step. Returns `false` if there are no
@@ -35,14 +35,14 @@ impl Run {
 
     /// Returns [`Effect::Compact`] with the messages to summarize if the run is in the state
     /// [`State::Compacting`]. Returns `None` in other states.
-    pub(super) fn compact_effect(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
+    pub(super) fn compact_effect(&mut self) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let range = &mut self.head.context_range;
         // The effect may be returned repeatedly, but the request is counted once.
         range.summaries = range.summaries.saturating_add(u32::from(!range.is_summary_in_flight));
         range.is_summary_in_flight = true;
         let range = *range;
-        Some(Effect::Compact(self.view_of(range.earlier, range.steps..until, resolver)))
+        Some(Effect::Compact(self.view_of(range.earlier, range.steps..until)))
     }
 
     /// Ends a compaction whose summary was not requested. The summary is requested later, if it is

@@ -6,7 +6,7 @@ use haft_core::{Message, agent::Limit, message::TranscriptView, usage::Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Resolver, Run, RunConfig,
+    Run, RunConfig,
     head::{RunData, is_false, is_zero},
     message_metadata::{self, unsummarized_count},
     segments,
@@ -114,19 +114,14 @@ impl ContextRange {
 
 impl Run {
     /// Returns the view of the transcript for the next request.
-    pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> TranscriptView {
+    pub(super) fn view(&self) -> TranscriptView {
         let (earlier, steps) = self.latest_segment_starts();
-        self.view_of(earlier, steps..self.transcript.len(), resolver)
+        self.view_of(earlier, steps..self.transcript.len())
     }
 
     /// Returns a view of the summary (if any), the turns from message index `earlier` on, the input
     /// of the run, the enqueued messages of hidden steps, and the messages in the range `steps`.
-    pub(super) fn view_of(
-        &self,
-        earlier: usize,
-        steps: Range<usize>,
-        resolver: Option<&dyn Resolver>,
-    ) -> TranscriptView {
+    pub(super) fn view_of(&self, earlier: usize, steps: Range<usize>) -> TranscriptView {
         let (start, first_step) = (self.head.first_message, self.head.first_step);
         let messages = self.transcript.messages();
         let is_enqueued =
@@ -134,26 +129,14 @@ impl Run {
         let enqueued =
             (first_step..self.head.context_range.hidden).filter(is_enqueued).map(|index| index..index + 1);
         let ranges = [earlier..start, start..first_step].into_iter().chain(enqueued).chain([steps]);
-        let ranges = ranges
-            .flat_map(|range| segments::without_summaries_and_results(messages, range, resolver.is_some()));
+        let ranges = ranges.flat_map(|range| segments::without_notes(messages, range));
         let summary = self.head.context_range.summary.map(|summary| summary..summary + 1);
         let ranges = summary.into_iter().chain(ranges);
-        let replaced = match resolver {
-            None => Arc::clone(&self.replaced),
-            Some(resolver) => {
-                let mut resolved = resolver.messages(&self.transcript);
-                if !self.replaced.is_empty() {
-                    let own = self.replaced.iter().map(|(index, it)| (*index, Arc::clone(it)));
-                    Arc::make_mut(&mut resolved).extend(own);
-                }
-                resolved
-            }
-        };
         if let Some(repairs) = &self.repairs {
-            return repairs.view(messages, ranges, &replaced);
+            return repairs.view(messages, ranges, &self.replaced);
         }
         let view = self.transcript.view_ranges(ranges);
-        if replaced.is_empty() { view } else { view.with_replacements(replaced) }
+        if self.replaced.is_empty() { view } else { view.with_replacements(Arc::clone(&self.replaced)) }
     }
 
     /// Stores the token counts in `usage`, the usage of a request and its reply. Also resets the

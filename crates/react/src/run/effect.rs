@@ -15,7 +15,7 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use super::{InputCheck, Output, Resolver, Run, RunBudget};
+use super::{InputCheck, Output, Run, RunBudget};
 use crate::Dialect;
 
 /// A function that changes the view of the conversation for a request. See
@@ -42,9 +42,6 @@ pub struct Step<'a> {
     /// The settings of the next request, such as the temperature. Default: the settings in the
     /// [configuration](super::RunConfig::settings) of the run.
     pub settings: Option<&'a ChatSettings>,
-    /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
-    /// none.
-    pub resolver: Option<&'a dyn Resolver>,
     /// The budget of the run, if the run can be nested in another run. The run takes its requests
     /// and calls from the budgets of the enclosing runs. Default: none.
     pub budget: Option<&'a RunBudget>,
@@ -58,7 +55,7 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Creates the inputs of a step without instructions, overrides, a resolver or a budget.
+    /// Creates the inputs of a step without instructions, overrides or a budget.
     pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
         Self {
             tools,
@@ -66,7 +63,6 @@ impl<'a> Step<'a> {
             instructions: None,
             tool_choice: None,
             settings: None,
-            resolver: None,
             budget: None,
             history: None,
             now,

@@ -48,8 +48,7 @@ pub enum RunError {
     /// A check was reported for a call that is not ready for execution. Contains the call id.
     #[error("there is a check of the call {0:?}, which is not ready: call `return_calls` first")]
     NotReady(String),
-    /// A call or a message was added to a run that has ended, or a call was added to a run that
-    /// already has its answer.
+    /// A message was added to a run that has ended.
     #[error("the run is over")]
     Ended,
     /// A message was appended while the run was not at a step boundary. Contains the state of the
@@ -63,19 +62,6 @@ pub enum RunError {
     /// The run already has the maximum number of undelivered messages. Contains this maximum.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]
     TooManyMessages(usize),
-    /// The id of an added call is empty, or was already used in the conversation. Contains the id.
-    #[error("the call {0:?} cannot be added: its id is empty or was used before")]
-    InvalidCallId(String),
-    /// Calls were added before the run applied the reply to a request, or during the validation of
-    /// an output. The reply or the output may end the run. Contains the state of the run.
-    #[error(
-        "calls cannot be added in the state {0:?}, because the reply may end the run: add them at the next step"
-    )]
-    ReplyInProgress(RunState),
-    /// Adding the calls would exceed the maximum number of added calls per run. Contains this
-    /// maximum.
-    #[error("no more calls can be added: {0} is the maximum for one run")]
-    TooManyCalls(usize),
     /// A decision was reported for a call that does not wait for one.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     CallNotWaiting {

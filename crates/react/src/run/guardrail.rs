@@ -201,7 +201,7 @@ impl Run {
             RulingDecision::Block(text) => {
                 self.abandon_reply();
                 self.withhold(&check.indices);
-                self.close_all_calls(FailureKind::Denied, "not run: the input was blocked");
+                self.close_calls(FailureKind::Denied, "not run: the input was blocked");
                 self.push(Message::assistant(text.as_str()));
                 self.head.state.block_input();
             }
@@ -227,7 +227,7 @@ impl Run {
     /// and returns the error of the run, which contains the last
     /// [recorded](Self::record_guardrails) report. The run remains valid.
     pub fn end_by_guardrail(&mut self) -> AgentErrorKind {
-        self.close_all_calls(FailureKind::Cancelled, "cancelled: a guardrail ended the run");
+        self.close_calls(FailureKind::Cancelled, "cancelled: a guardrail ended the run");
         self.guardrail_error()
     }
 

@@ -65,12 +65,6 @@ pub(super) struct RunData {
     /// The ids of the calls that give the outputs of the run, or failed to give them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) answer_calls: BTreeSet<String>,
-    /// Added calls that have not been returned for execution yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) added_calls: Vec<ToolCall>,
-    /// The number of calls that the host program has added so far.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(super) added_total: usize,
     /// Enqueued messages that are not delivered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enqueued: Vec<EnqueuedMessage>,
@@ -141,8 +135,6 @@ impl RunData {
             limited_calls: BTreeMap::new(),
             context_range: ContextRange::at_start(messages, first_message),
             answer_calls: BTreeSet::new(),
-            added_calls: Vec::new(),
-            added_total: 0,
             enqueued: Vec::new(),
             input: InputProgress::default(),
             guardrails: Vec::new(),

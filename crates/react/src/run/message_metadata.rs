@@ -1,9 +1,7 @@
 //! Marks: metadata that identifies messages such as hints, summaries and rejected answers.
 
-use std::sync::Arc;
-
-use haft_core::{Message, ToolResult, content::Content, message::MessageBody};
-use serde_json::{Map, Value, json};
+use haft_core::{Message, content::Content, message::MessageBody};
+use serde_json::{Map, Value};
 
 pub use crate::dialect::{is_rejected, is_unusable};
 pub(super) use crate::dialect::{mark_rejected, mark_unusable};
@@ -21,10 +19,6 @@ const SUMMARY_KEY: &str = "summary";
 /// The metadata key of replacement notes. The value is the distance from the replaced message to
 /// the note.
 const REPLACES_KEY: &str = "replaces";
-/// The metadata key of messages with the results of added calls. The value is a JSON object that
-/// maps each call id to its result.
-const CALL_RESULTS_KEY: &str = "queued";
-
 /// The metadata key that marks replies whose calls the model wrote as text.
 const WRITTEN_CALLS_KEY: &str = "written_calls";
 /// The metadata key that marks outputs from a separate request after the last step.
@@ -74,32 +68,6 @@ pub(super) fn replaced_offset(message: &Message) -> Option<usize> {
     offset?.as_u64()?.try_into().ok()
 }
 
-/// Creates a message with the results of added calls. `text` is sent to the model. `results` is the
-/// JSON object that [`call_results`] returns, keyed by call id.
-pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
-    with_metadata_entry(hint_message(text), CALL_RESULTS_KEY, results)
-}
-
-/// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object keyed
-/// by call id. Each value is a [`QueuedOutcome`](crate::queue::QueuedOutcome), usually
-/// `{"executed": result}`. `None` if `message` contains no such results.
-pub fn call_results(message: &Message) -> Option<&Value> {
-    message.metadata_value(CALL_RESULTS_KEY).filter(|_| is_hint(message))
-}
-
-/// Creates a message that contains `results`, the results of added calls, as text and as metadata.
-pub(super) fn added_results_message(results: &[Arc<ToolResult>]) -> Message {
-    let lines = results.iter().map(|result| {
-        let (id, text) = (&result.call_id, result.model_text());
-        if result.is_success() {
-            format!("\n{id}: {text}")
-        } else {
-            format!("\n{id}: [{} failed: {text}]", result.name)
-        }
-    });
-    let text = format!("Results of calls:{}", lines.collect::<String>());
-    let values = results.iter().map(|result| (result.call_id.clone(), json!({"executed": result})));
-    call_results_message(text, Value::Object(values.collect()))
 }
 
 /// Marks `reply` as a reply with [written calls](has_written_calls).

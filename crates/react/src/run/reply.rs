@@ -10,7 +10,7 @@ use haft_core::{
 };
 
 use super::{
-    OutputStrategy, Resolver, Run, Step,
+    OutputStrategy, Run, Step,
     limits::Transition,
     message_metadata, parse_answer,
     state::{RequestPurpose, SentRequest, State},
@@ -81,7 +81,7 @@ impl Run {
             return self.reject_reply(purpose, message, problem);
         }
         if message.tool_calls.is_empty() {
-            self.read_answer(purpose, message, step.and_then(|step| step.resolver))
+            self.read_answer(purpose, message)
         } else if !has_answer && matches!(purpose, RequestPurpose::Outputs { .. }) {
             self.reject_reply(purpose, message, "No more calls can be made. Give the outputs.".to_owned())
         } else {
@@ -92,12 +92,7 @@ impl Run {
     /// Accepts `message`, a reply without calls, as the answer, or starts its validation. Rejects
     /// the message if it does not fit the output schema. If the declared outputs need a separate
     /// request, the run makes this request next.
-    fn read_answer(
-        &mut self,
-        purpose: RequestPurpose,
-        message: AssistantMessage,
-        resolver: Option<&dyn Resolver>,
-    ) -> Transition {
+    fn read_answer(&mut self, purpose: RequestPurpose, message: AssistantMessage) -> Transition {
         let message = match self.outputs_of(purpose) {
             None => message,
             Some(schema) => match parse_answer::parse_answer(&self.head.config, schema, &message.content) {
@@ -115,7 +110,7 @@ impl Run {
         let stop_reason = purpose.stop_reason();
         if self.head.config.check_outputs {
             let output = self.output_of(&message, stop_reason);
-            let output = Box::new(self.resolve_output(output, resolver));
+            let output = Box::new(output);
             let message = Some(Box::new(message));
             return (State::CheckingOutput { purpose, output, message, sources: Vec::new() }, Ok(()));
         }

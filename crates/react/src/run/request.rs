@@ -15,18 +15,14 @@ use crate::{
 };
 
 impl Run {
-    /// If the run has added calls, starts them and returns `None`. If it has none, delivers the
-    /// messages enqueued for the next request and returns [`Effect::Prepare`]. The messages stay
-    /// enqueued if a limit ends the run before this request.
-    pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        if self.start_added_calls(step)? {
-            return Ok(None);
-        }
+    /// Delivers the messages enqueued for the next request and returns [`Effect::Prepare`]. The
+    /// messages stay enqueued if a limit ends the run before this request.
+    pub(super) fn prepare(&mut self) -> Effect {
         if !self.head.enqueued.is_empty() && !self.is_stopping() && !self.fails_at_next_request() {
             self.deliver_next();
         }
         self.head.state.prepare();
-        Ok(Some(Effect::Prepare))
+        Effect::Prepare
     }
 
     /// Returns `true` if a limit ends the run before the next model request.
@@ -37,12 +33,7 @@ impl Run {
     }
 
     /// Returns the next model request as an effect, or a compaction if the context is too long.
-    /// `None` if added calls must be executed first.
     pub(super) fn build_request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        // Calls and messages may have arrived while the inputs were prepared.
-        if self.start_added_calls(step)? {
-            return Ok(None);
-        }
         self.check_stop()?;
         let purpose = self.head.state.purpose();
         if let (None, Some(limit)) = (purpose.limit(), self.next_request_limit()) {
@@ -64,7 +55,7 @@ impl Run {
         }
         let purpose = self.head.state.purpose();
         if self.take_tokens_exceeded() && self.shorten_context() && self.state() == RunState::Compacting {
-            return Ok(self.compact_effect(step.resolver));
+            return Ok(self.compact_effect());
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
         let dialect = self.try_dialect(step)?;
@@ -73,7 +64,7 @@ impl Run {
         let has_bare_finish = is_before_extraction && reserved()?.is_some();
         let has_fallback = catch_dialect_panic("Dialect::fallback", || dialect.fallback().is_some())?;
         let sent = SentRequest { purpose, tool_choice, has_bare_finish, has_fallback };
-        let view = self.view(step.resolver);
+        let view = self.view();
         let messages = match step.history {
             Some(change) => change(view, self)?,
             None => view,

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 
 use haft_core::{Message, message::MessageBody};
 
-use super::message_metadata::{call_results, is_hint, replaced_offset, unsummarized_count};
+use super::message_metadata::{is_hint, replaced_offset, unsummarized_count};
 
 /// Splits the messages in `range` into steps. A step is a reply with calls and all messages up to
 /// the next reply with calls. Messages before the first reply with calls belong to the first step.
@@ -24,19 +24,13 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
 }
 
 /// Splits `range` into subranges that contain no summaries, since the latest summary is sent
-/// separately, and no notes with the replaced content of a message. If `resolved` is `true`, the
-/// subranges also contain no messages with the results of added calls, since each of these results
-/// is sent in place of its placeholder.
-pub(super) fn without_summaries_and_results(
+/// separately, and no notes with the replaced content of a message.
+pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,
-    resolved: bool,
 ) -> impl Iterator<Item = Range<usize>> {
-    let is_note = move |message: &Message| {
-        unsummarized_count(message).is_some()
-            || replaced_offset(message).is_some()
-            || (resolved && call_results(message).is_some())
-    };
+    let is_note =
+        |message: &Message| unsummarized_count(message).is_some() || replaced_offset(message).is_some();
     let is_omitted = move |index: usize| messages.get(index).is_some_and(|message| is_note(message));
     let ends = range.clone().filter(move |index| is_omitted(*index)).chain([range.end]);
     ends.scan(range.start, |from, end| Some(std::mem::replace(from, end + 1)..end))

@@ -25,13 +25,13 @@ pub(super) use super::request_purpose::RequestPurpose;
 #[serde(tag = "name", rename_all = "snake_case")]
 pub(super) enum State {
     /// The run is at a step boundary. The next effect is
-    /// [`Effect::Prepare`](super::Effect::Prepare), unless added calls are executed first.
+    /// [`Effect::Prepare`](super::Effect::Prepare).
     ReadyToRequest {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
         purpose: RequestPurpose,
     },
     /// The driver prepares the inputs of the next request. The next call to `next` builds the
-    /// request, unless added calls are executed or messages are summarized first.
+    /// request, unless messages are summarized first.
     Preparing {
         #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
         purpose: RequestPurpose,
@@ -106,47 +106,16 @@ pub(super) struct SentRequest {
     pub(super) has_fallback: bool,
 }
 
-/// A batch of open calls, made by the model or added by the host program.
+/// A batch of open calls, made by the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
-    #[serde(default, skip_serializing_if = "CallSource::is_reply")]
-    pub(super) source: CallSource,
     /// The purpose of the request that the model replied to.
     #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
     pub(super) purpose: RequestPurpose,
     /// `true` if the model wrote the calls as text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_written: bool,
-}
-
-/// The source of a batch of calls: the model or the host program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum CallSource {
-    /// The model made the calls in a reply.
-    #[default]
-    Reply,
-    /// The host program added the calls with [`Run::add_calls`](super::Run::add_calls). After the
-    /// batch, the run continues with `then`.
-    Added { then: AfterCalls },
-}
-
-/// The next action of a run after a batch of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum AfterCalls {
-    /// The run sends a model request with this purpose.
-    Request(RequestPurpose),
-    /// The driver reviews the results that start at the index `results` of the transcript.
-    Review { results: usize },
-    /// The run ends. Its answer is the tool result at the index `result` of the transcript, or the
-    /// answer in the call of this result.
-    Stop {
-        result: usize,
-        #[serde(default, skip_serializing_if = "RequestPurpose::is_step")]
-        purpose: RequestPurpose,
-    },
 }
 
 /// The answer of a run, before it is converted to a `RunAnswer`.
@@ -165,7 +134,7 @@ pub(super) struct UnbuiltAnswer {
 #[non_exhaustive]
 pub enum RunState {
     /// The run is at a step boundary. The next effect is
-    /// [`Effect::Prepare`](super::Effect::Prepare), unless added calls are executed first.
+    /// [`Effect::Prepare`](super::Effect::Prepare).
     ReadyToRequest,
     /// The driver prepares the inputs of the next request.
     Preparing,
@@ -205,10 +174,8 @@ pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
     &[
         // Transitions up to the reply.
         (ReadyToRequest, Preparing),
-        (ReadyToRequest, CallingTools),
         (ReadyToRequest, Finishing),
         (Preparing, ReadyToRequest),
-        (Preparing, CallingTools),
         (Preparing, AwaitingReply),
         (Preparing, Compacting),
         (Compacting, ReadyToRequest),
@@ -231,11 +198,9 @@ pub(super) const ALLOWED_TRANSITIONS: &[(RunState, RunState)] = {
         (Suspended, CallingTools),
         (Suspended, ReadyToRequest),
         (Suspended, StoppedByTool),
-        (ReviewingCalls, CallingTools),
         (ReviewingCalls, ReadyToRequest),
         (ReviewingCalls, CheckingOutput),
         (ReviewingCalls, Finishing),
-        (StoppedByTool, CallingTools),
         (StoppedByTool, CheckingOutput),
         (StoppedByTool, Finishing),
         // Transitions at the end of the run.
@@ -303,10 +268,6 @@ impl StateMachine {
             | State::Compacting { purpose, .. }
             | State::AwaitingReply(SentRequest { purpose, .. })
             | State::ReplyReceived { request: SentRequest { purpose, .. }, .. }
-            | State::CallingTools(Batch {
-                source: CallSource::Added { then: AfterCalls::Request(purpose) },
-                ..
-            })
             | State::CheckingOutput { purpose, .. }
             | State::LimitReached { purpose } => *purpose,
             _ => RequestPurpose::Step,
@@ -390,21 +351,6 @@ impl StateMachine {
         self.enter(next);
     }
 
-    /// `ReadyToRequest | Preparing | ReviewingCalls | StoppedByTool → CallingTools`: added calls
-    /// are executed.
-    pub(super) fn start_added_calls(&mut self, calls: OpenCalls) {
-        let then = match &self.state {
-            State::ReviewingCalls { results, .. } => AfterCalls::Review { results: *results },
-            State::StoppedByTool { result, purpose } => {
-                AfterCalls::Stop { result: *result, purpose: *purpose }
-            }
-            _ => AfterCalls::Request(self.purpose()),
-        };
-        let purpose = RequestPurpose::Step;
-        let source = CallSource::Added { then };
-        self.enter(State::CallingTools(Batch { calls, source, purpose, is_written: false }));
-    }
-
     /// `CallingTools → Suspended`: all calls without a result wait for decisions.
     pub(super) fn suspend(&mut self) {
         if let State::CallingTools(batch) = &mut self.state {
@@ -433,12 +379,8 @@ impl StateMachine {
 
     /// `CallingTools | Suspended → ReadyToRequest | ReviewingCalls | StoppedByTool`: all calls have
     /// a result.
-    pub(super) fn finish_calls(&mut self, next: AfterCalls) {
-        self.enter(match next {
-            AfterCalls::Request(purpose) => State::ReadyToRequest { purpose },
-            AfterCalls::Review { results } => State::ReviewingCalls { results, output: None },
-            AfterCalls::Stop { result, purpose } => State::StoppedByTool { result, purpose },
-        });
+    pub(super) fn finish_calls(&mut self, next: State) {
+        self.enter(next);
     }
 
     /// Stores `answer`, the answer from the review, until the next call to `next`.
@@ -504,10 +446,6 @@ impl StateMachine {
             | State::Compacting { purpose, .. }
             | State::AwaitingReply(SentRequest { purpose, .. })
             | State::ReplyReceived { request: SentRequest { purpose, .. }, .. }
-            | State::CallingTools(Batch {
-                source: CallSource::Added { then: AfterCalls::Request(purpose) },
-                ..
-            })
             | State::CheckingOutput { purpose, .. } => *purpose = purpose.without_limit(),
             State::LimitReached { purpose } => {
                 let purpose = purpose.without_limit();
@@ -581,13 +519,7 @@ impl State {
 
 impl Batch {
     fn take(&mut self) -> Self {
-        let Self { source, purpose, is_written, .. } = *self;
-        Self { calls: mem::take(&mut self.calls), source, purpose, is_written }
-    }
-}
-
-impl CallSource {
-    fn is_reply(&self) -> bool {
-        matches!(self, Self::Reply)
+        let Self { purpose, is_written, .. } = *self;
+        Self { calls: mem::take(&mut self.calls), purpose, is_written }
     }
 }

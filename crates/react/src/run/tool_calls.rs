@@ -12,7 +12,7 @@ use haft_core::{
 
 use super::{
     Effect, LimitAction, Run, RunBudget, RunError, call_counts, repetition,
-    state::{AfterCalls, Batch, CallSource, RequestPurpose, State},
+    state::{Batch, RequestPurpose, State},
 };
 use crate::open_calls::OpenCalls;
 
@@ -30,7 +30,7 @@ impl Run {
         if is_last {
             self.update_history(None);
         }
-        let Some(Batch { calls, source, is_written, .. }) = self.head.state.batch_mut() else {
+        let Some(Batch { calls, is_written, .. }) = self.head.state.batch_mut() else {
             return Err(RunError::NotInProgress(id.to_owned()));
         };
         let (call, budget) = calls.find_in_progress(id)?;
@@ -40,7 +40,7 @@ impl Run {
         }
         let used = self.head.failed_attempts.get(&call.name).map_or(0, |failed| failed.retries);
         repetition::limit_retries(&mut result, used, budget);
-        if is_last && *source == CallSource::Reply && !self.history.is_new_result(call, &result) {
+        if is_last && !self.history.is_new_result(call, &result) {
             repetition::warn_of_repetition(&mut result, self.head.repeated_calls);
         }
         if *is_written {
@@ -118,20 +118,13 @@ impl Run {
         }
         if let Some(fatal) = calls.fatal_result() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
-            self.close_all_calls(FailureKind::Cancelled, "not run: the run was stopped");
+            self.close_calls(FailureKind::Cancelled, "not run: the run was stopped");
             return Err(AgentErrorKind::FatalTool { tool, message });
         }
         if let Some(limit) = time_is_up.filter(|_| calls.has_ready()) {
             self.deny_calls(limit)?;
             return Ok(None);
         }
-        // Only added calls can precede the check: a reply is applied after it.
-        if calls.has_ready()
-            && let Some(check) = self.input_check()
-        {
-            return Ok(Some(Effect::CheckInput(check)));
-        }
-        let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
         let (mut batch, has_maximum) = calls.take_ready(tools);
         if !batch.calls.is_empty() {
             self.add_failed_attempts(&mut batch);
@@ -156,17 +149,15 @@ impl Run {
         let now = self.head.now();
         let Some(mut batch) = self.head.state.take_calls() else { return };
         batch.calls.accept_answer(now);
-        let mut next = self.action_after(&batch);
-        if batch.source == CallSource::Reply {
-            repetition::count_attempts(batch.calls.results(), &mut self.head.failed_attempts);
-            // If a validator rejects the answer of a stop tool or a review, the rejection counts as
-            // consecutive.
-            if let AfterCalls::Request(_) = next {
-                if self.head.config.review_calls {
-                    next = AfterCalls::Review { results: self.transcript.len() };
-                } else {
-                    self.head.rejected_replies = 0;
-                }
+        let mut next = self.state_after(&batch);
+        repetition::count_attempts(batch.calls.results(), &mut self.head.failed_attempts);
+        // If a validator rejects the answer of a stop tool or a review, the rejection counts as
+        // consecutive.
+        if let State::ReadyToRequest { .. } = next {
+            if self.head.config.review_calls {
+                next = State::ReviewingCalls { results: self.transcript.len(), output: None };
+            } else {
+                self.head.rejected_replies = 0;
             }
         }
         self.record_results(batch, FailureKind::Cancelled, "cancelled");
@@ -178,63 +169,39 @@ impl Run {
     /// The calls are not reviewed.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
-        let next = match self.action_after(&batch) {
-            AfterCalls::Review { .. } => AfterCalls::Request(RequestPurpose::Step),
-            next => next,
-        };
+        let next = self.state_after(&batch);
         self.record_results(batch, kind, why);
         self.head.state.finish_calls(next);
     }
 
-    /// Closes the current batch of calls like [`close_calls`](Self::close_calls), and the added
-    /// calls that were not executed yet.
-    pub(super) fn close_all_calls(&mut self, kind: FailureKind, why: &str) {
-        self.close_calls(kind, why);
-        self.close_added_calls(kind, why);
-    }
-
-    /// Returns the next action after `batch`, whose results are not in the transcript yet.
-    fn action_after(&self, batch: &Batch) -> AfterCalls {
-        match batch.source {
-            CallSource::Added { then } => then,
-            CallSource::Reply => {
-                let (answers, tools) = (&self.head.answer_calls, &self.head.config.stop_on);
-                let answer = batch.calls.position_of_success(|result| answers.contains(&result.call_id));
-                let stop = || batch.calls.position_of_success(|result| tools.contains(&result.name));
-                match answer.or_else(stop) {
-                    Some(position) => {
-                        AfterCalls::Stop { result: self.transcript.len() + position, purpose: batch.purpose }
-                    }
-                    None => AfterCalls::Request(RequestPurpose::Step),
-                }
+    /// Returns the state after `batch`, whose results are not in the transcript yet.
+    fn state_after(&self, batch: &Batch) -> State {
+        let (answers, tools) = (&self.head.answer_calls, &self.head.config.stop_on);
+        let answer = batch.calls.position_of_success(|result| answers.contains(&result.call_id));
+        let stop = || batch.calls.position_of_success(|result| tools.contains(&result.name));
+        match answer.or_else(stop) {
+            Some(position) => {
+                State::StoppedByTool { result: self.transcript.len() + position, purpose: batch.purpose }
             }
+            None => State::ReadyToRequest { purpose: RequestPurpose::Step },
         }
     }
 
     /// Appends the results of `batch` to the transcript, in call order. Each call without a result
-    /// gets a failure with the kind `kind` and the message `why`. The results of added calls are
-    /// appended as a single message, since the calls belong to no reply.
+    /// gets a failure with the kind `kind` and the message `why`.
     fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         call_counts::count_calls(batch.calls.results(), &mut self.head.limited_calls);
         let results = batch.calls.into_results(kind, why, now);
-        match batch.source {
-            CallSource::Added { .. } => self.record_added_results(results.collect()),
-            CallSource::Reply => {
-                self.transcript
-                    .extend(results.map(|result| Message::tool(result).with_created_at(now).into()));
-            }
-        }
+        self.transcript.extend(results.map(|result| Message::tool(result).with_created_at(now).into()));
     }
 
-    /// Records a failure for each call in `calls`, the calls of one reply, and for each added call
-    /// that was not executed yet. The message of each failure contains `limit`.
+    /// Records a failure for each call in `calls`, the calls of one reply. The message of each
+    /// failure contains `limit`.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
-        let (source, purpose) = (CallSource::Reply, RequestPurpose::Step);
-        let batch = Batch { calls, source, purpose, is_written: false };
+        let batch = Batch { calls, purpose: RequestPurpose::Step, is_written: false };
         self.record_results(batch, FailureKind::Denied, &why);
-        self.close_added_calls(FailureKind::Denied, &why);
     }
 
     /// Closes each open call with a failure whose message contains `limit`, then applies
@@ -244,7 +211,7 @@ impl Run {
         if let Some(batch) = self.head.state.batch_mut() {
             batch.calls.accept_answer(now);
         }
-        self.close_all_calls(FailureKind::Denied, &format!("not run: {limit}"));
+        self.close_calls(FailureKind::Denied, &format!("not run: {limit}"));
         self.stop_at_limit(limit)
     }
 

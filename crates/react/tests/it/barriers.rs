@@ -11,14 +11,14 @@ use haft_core::{
     tool::{RunContext, ToolPolicy, Touch, TouchFn},
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{PendingQueue, QueueHandle, ReactAgent, Run, run::RunState};
+use haft_react::{PendingQueue, ReactAgent, Run, run::RunState};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     dialect_scripts::{Script, reloaded},
     pairing::{assert_paired, message_lines},
-    tools::tool_without_parameters,
+    tools::{pushing_tool, tool_without_parameters},
 };
 
 /// The names of the executed tools, in the order of their execution.
@@ -326,13 +326,11 @@ async fn suspended_child_agent_is_a_barrier() {
 
 /// Creates the tool `plan`, which pushes calls to `barrier` and `after`.
 fn plan() -> impl Tool + 'static {
-    let definition = tool_without_parameters("plan", || async {}).definition().clone();
-    haft_core::tool::DynamicTool::new(definition, |_, cx| async move {
-        let queue = cx.state::<QueueHandle>()?;
+    pushing_tool("plan", |queue| {
         for name in ["before", "barrier", "after"] {
             queue.push_call(name, json!({}))?;
         }
-        Ok::<_, haft_core::ToolError>("planned")
+        Ok("planned")
     })
 }
 
@@ -340,8 +338,7 @@ fn plan() -> impl Tool + 'static {
 async fn pushed_calls_after_a_suspended_barrier_run_after_its_approval() {
     let log = Log::default();
     let model = ScriptedModel::new().reply_calls([("1", "plan", "{}")]).reply_text("Done.");
-    let agent =
-        ReactAgent::builder(model).tools(tools(&log).with_tool(plan())).pending_queue().build().unwrap();
+    let agent = ReactAgent::new(model, tools(&log).with_tool(plan())).unwrap();
     let suspended = reloaded(agent.run("Go.").await.unwrap());
     assert_eq!((suspended.pending.len(), &*log.lock().unwrap()), (1, &vec!["before".to_owned()]));
     agent.run(suspended.approve_all()).await.unwrap().into_answer().unwrap();

@@ -10,18 +10,18 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, Schema, Timestamp, Tool as _, ToolCall, ToolResult, Toolset,
+    RunEvent, RunInput, Schema, Timestamp, ToolCall, ToolResult, Toolset,
     agent::{AgentErrorKind, AgentStep, RunLimits, StopReason},
     call::{BoxError, Decision, Pending, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
     message::AssistantMessage,
     model::ChatResponse,
-    tool::{DynamicTool, RunContext},
+    tool::RunContext,
     toolset::ToolList,
 };
 use haft_react::{
-    Dialect as _, Effect, Extension, HandoffGroup, NativeCalls, OutputError, QueueHandle, ReactAgent, Run,
-    RunConfig, Step,
+    Dialect as _, Effect, Extension, HandoffGroup, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
+    Step,
     router::{Route, RouteTable},
     run::{CallReview, RunError, RunState},
 };
@@ -32,7 +32,7 @@ use tokio::time::sleep;
 use crate::{
     dialect_scripts::{SCRIPTS, reloaded, run_or_stream},
     pairing::assert_paired,
-    tools::{add_tool, calculator, failing_tool, tool_without_parameters},
+    tools::{add_tool, calculator, failing_tool, pushing_tool, tool_without_parameters},
 };
 
 const ADD: (&str, &str, &str) = ("a", "add", r#"{"x":1,"y":1}"#);
@@ -275,13 +275,9 @@ async fn review_and_limits() {
 /// Pushed calls run before the review, which receives their results in place of the placeholders.
 #[tokio::test]
 async fn pushed_calls_run_before_the_review() {
-    let push = DynamicTool::new(
-        tool_without_parameters("push", || async {}).definition().clone(),
-        |_, cx| async move { cx.state::<QueueHandle>()?.push_call("add", json!({"x": 2, "y": 3})) },
-    );
+    let push = pushing_tool("push", |calls| calls.push_call("add", json!({"x": 2, "y": 3})));
     let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([("a", "push", "{}")]))
         .tools(Toolset::new().with_tool(add_tool()).with_tool(push))
-        .pending_queue()
         .review_calls(|calls, _| async move {
             assert_eq!(calls[0].result.model_text(), "5");
             Ok(CallReview::Stop)

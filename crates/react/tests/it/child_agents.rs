@@ -7,17 +7,17 @@ use haft_core::{
     RunInput, Schema, Tool as _, ToolDefinition, ToolExt as _, ToolName, Toolset,
     agent::{AgentErrorKind, RunLimits, SuspendedRun},
     call::{Decision, Decisions, FailureKind, PendingCall, PendingKind},
-    tool::{DynamicTool, RunContext, StateType},
+    tool::{DynamicTool, RunContext},
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{QueueHandle, ReactAgent, Run, run::call_results};
+use haft_react::{ReactAgent, Run};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
     pairing::assert_paired,
-    tools::{DynamicSource, calculator},
+    tools::{DynamicSource, calculator, pushing_tool},
 };
 
 /// Creates the tool `name`, which has no arguments and returns "{name} is done".
@@ -254,20 +254,16 @@ async fn cancellation_of_a_suspended_grandchild_closes_its_call() {
 /// through the handle of the call that runs the child.
 #[tokio::test]
 async fn child_agent_cannot_push_calls_to_the_tools_of_its_parent() {
-    let push = tool("push").with_definition(|it| it.with_state_type(StateType::of::<QueueHandle>()));
-    let push = DynamicTool::new(push.definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push_call("pay", json!({}))
-    });
-    // The source lists the tool only during a run, so the agent is built without a queue.
+    let push = pushing_tool("push", |calls| calls.push_call("pay", json!({})));
+    // The source lists the tool only during a run.
     let tools = Toolset::new().with_source(DynamicSource::new(push));
     let child_model = ScriptedModel::new().reply_calls([("b", "push", "{}")]).reply_text("No.");
     let child = agent(child_model.clone(), tools);
     let model = ScriptedModel::new().reply_calls([("a", "buy", r#"{"task":"Buy."}"#)]).reply_text("Done.");
     let tools = Toolset::new().with_tool(child.into_tool("buy", "Buys something.")).with_tool(tool("pay"));
-    let parent = ReactAgent::builder(model).tools(tools).pending_queue().build().unwrap();
+    let parent = ReactAgent::new(model, tools).unwrap();
     let answer = parent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps.len(), 1);
-    assert!(answer.transcript.messages().iter().all(|message| call_results(message).is_none()));
     let result = child_model.requests()[1].messages.iter().last().unwrap().text();
     assert!(result.starts_with("unknown tool \"pay\""), "{result}");
 }

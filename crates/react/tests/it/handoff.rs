@@ -11,7 +11,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    HandoffGroup, QueueHandle, ReactAgent, Router, TextReact,
+    HandoffGroup, ReactAgent, Router, TextReact,
     handoff::{HandoffError, HandoffHistory},
     router::{Route, RouteTable},
 };
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, message_lines},
-    tools::{add_tool, calculator, failing_tool, tool_without_parameters},
+    tools::{add_tool, calculator, failing_tool, pushing_tool, tool_without_parameters},
 };
 
 fn table() -> RouteTable {
@@ -53,9 +53,7 @@ fn pay() -> impl haft_core::Tool + 'static {
 
 /// Creates the tool `push`, which queues a call to `add`.
 fn push() -> DynamicTool {
-    DynamicTool::new(tool_without_parameters("push", || async {}).definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push_call("add", json!({"x": 1, "y": 2}))
-    })
+    pushing_tool("push", |calls| calls.push_call("add", json!({"x": 1, "y": 2})))
 }
 
 /// Serializes and deserializes `suspended`, as if another process resumed the run.
@@ -473,10 +471,7 @@ async fn queued_stop_tool_does_not_prevent_a_hand_off() {
     let tools = calculator().with_tool(push());
     let kitchen = empty_script().reply_text("Done.");
     let agents = [
-        (
-            "reception",
-            ReactAgent::builder(reception).tools(tools).pending_queue().stop_on(["add"]).build().unwrap(),
-        ),
+        ("reception", ReactAgent::builder(reception).tools(tools).stop_on(["add"]).build().unwrap()),
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
@@ -508,7 +503,7 @@ async fn pushed_calls_run_before_a_hand_off() {
     let kitchen = empty_script().reply_text("3.");
     let tools = calculator().with_tool(push());
     let agents = [
-        ("reception", ReactAgent::builder(reception).tools(tools).pending_queue().build().unwrap()),
+        ("reception", ReactAgent::builder(reception).tools(tools).build().unwrap()),
         ("kitchen", agent(&kitchen, Toolset::new())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];

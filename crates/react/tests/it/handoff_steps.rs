@@ -4,10 +4,10 @@ use expect_test::expect;
 use haft_core::{
     RunInput, ToolExt as _, Toolset,
     call::{Decision, Decisions},
-    tool::{DynamicTool, ToolPolicy},
+    tool::ToolPolicy,
 };
 use haft_react::{
-    HandoffGroup, QueueHandle, ReactAgent, RunHandle,
+    HandoffGroup, ReactAgent, RunHandle,
     handoff::HandoffHistory,
     router::{Route, RouteTable},
     run::Delivery,
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, message_lines},
-    tools::{calculator, enqueueing_tool, tool_without_parameters},
+    tools::{calculator, enqueueing_tool, pushing_tool, tool_without_parameters},
 };
 
 /// Creates the agents "a" and "b", which can hand off to each other.
@@ -27,7 +27,7 @@ fn group(a: ReactAgent, b: ReactAgent) -> HandoffGroup {
 }
 
 fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
-    ReactAgent::builder(model.clone()).tools(tools).pending_queue().build().unwrap()
+    ReactAgent::new(model.clone(), tools).unwrap()
 }
 
 /// Creates the tool `push`, which pushes a call to `pay`, and the tool `pay`, which needs an
@@ -36,10 +36,7 @@ fn pushing_tools() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay =
         tool_without_parameters("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
-    let push = tool_without_parameters("push", || async {}).with_definition(|it| it);
-    let push = DynamicTool::new(haft_core::Tool::definition(&push).clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push_call("pay", json!({}))
-    });
+    let push = pushing_tool("push", |calls| calls.push_call("pay", json!({})));
     Toolset::new().with_tool(push).with_tool(pay)
 }
 
@@ -51,7 +48,7 @@ async fn suspended_pushed_call_is_executed_before_the_hand_off() {
     let b = ScriptedModel::new().reply_text("Done.");
     let group = group(agent(&a, pushing_tools()), agent(&b, Toolset::new()));
     let suspended = group.run("Hi").await.unwrap().into_answer().unwrap_err();
-    let id = suspended.pending[0].call.id.clone();
+    let id = suspended.undecided_calls()[0].call.id.clone();
     let decisions = Decisions::from([(id, Decision::approved())]);
     let answer = group.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.agent.as_deref()), ("Done.", Some("b")));

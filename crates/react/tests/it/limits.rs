@@ -23,7 +23,7 @@ use haft_core::{
 use haft_middleware::AgentExt as _;
 use haft_react::{
     Dialect as _, Effect, LimitAction, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig, Step,
-    run::ContextConfig,
+    run::{ContextConfig, RunState},
 };
 use haft_testing::ScriptedModel;
 
@@ -532,4 +532,29 @@ async fn usage_reported_by_a_tool_is_counted() {
 
 fn add_named(name: &str) -> haft_core::ToolDefinition {
     add_tool().with_definition(|it| it.with_name(name)).definition().clone()
+}
+
+/// If the reply to the final request is empty, the run ends with the limit, and not with the error
+/// of the model.
+#[test]
+fn broken_reply_to_the_final_request_ends_at_the_limit() {
+    let tools = ToolList::default();
+    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
+    let config = RunConfig { limits, limit_action: LimitAction::Answer, ..RunConfig::default() };
+    let mut run = Run::new(&config, "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    let tool_calls = vec![ToolCall::new("a", "look", "{}")];
+    let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
+    run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    let error = run.on_chat(Err(ModelError::EmptyResponse)).unwrap_err().to_string();
+    assert_eq!(error, Limit::Requests(1).to_string());
+    assert_eq!(run.state(), RunState::LimitReached);
+
+    // After the limit is raised, the run can continue.
+    run.set_limits(RunLimits::default());
+    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
 }

@@ -1,7 +1,6 @@
 //! Integration tests of `haft-react`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod added_calls;
 mod agent;
 mod answer_calls;
 mod attempts;

@@ -1,16 +1,21 @@
 //! Pushed calls run later, and their results replace placeholders.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use expect_test::expect;
 use haft_core::{
-    Message, Pipeline, RunEvent, RunInput, RunOutput, Tool as _, ToolError, ToolExt as _, ToolOutput,
-    ToolResult, Toolset, Transcript,
+    Message, Pipeline, RunEvent, RunInput, RunOutput, ToolError, ToolExt as _, ToolOutput, ToolResult,
+    Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, SuspendedRun},
-    call::{Decision, Decisions, FailureKind, PendingKind},
+    call::{Decision, Decisions, PendingKind},
     content::Content,
     limits,
-    message::{AssistantMessage, MessageBody},
     pipeline::{CallRecord, Recorder},
     tool,
     tool::{DynamicTool, HostState, RunContext, ToolPolicy},
@@ -18,14 +23,13 @@ use haft_core::{
 use haft_react::{
     PendingQueue, QueueHandle, ReactAgent, Trajectory,
     queue::{QueuedOutcome, QueuedResults},
-    run::is_hint,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     pairing::{assert_paired, message_lines},
-    tools::{add_tool, calculator, failing_tool, tool_without_parameters, with_call_counter},
+    tools::{add_tool, calculator, failing_tool, pushing_tool, tool_without_parameters, with_call_counter},
 };
 
 /// Creates the tool `label(text)`, which returns `text` in angle brackets.
@@ -188,7 +192,21 @@ async fn calls_of_a_saved_queue_run_once() {
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     assert_eq!(queue.resolve_text(&sum), "3");
-    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// Creates a tool without parameters. Its first call hangs. Later calls return "seen".
+fn interrupted(name: &str) -> DynamicTool {
+    let calls = AtomicUsize::new(0);
+    tool_without_parameters(name, move || {
+        let hangs = calls.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            "seen"
+        }
+    })
 }
 
 /// After a crash, interrupted calls to idempotent tools run again. The other interrupted calls fail
@@ -196,18 +214,16 @@ async fn calls_of_a_saved_queue_run_once() {
 #[tokio::test]
 async fn interrupted_calls_run_again_only_if_idempotent() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let look =
-        tool_without_parameters("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
-    let tools = calculator().with_tool(look);
+    let look = interrupted("look").with_definition(|it| it.with_policy(policy));
+    let tools = Toolset::new().with_tool(interrupted("add")).with_tool(look);
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
-    let text = [
-        calls.push_call("add", json!({"x": 1, "y": 2})).unwrap(),
-        calls.push_call("look", json!({})).unwrap(),
-    ];
-    let list = tools.list(&Default::default()).await;
-    assert_eq!(queue.next_batch(&list).unwrap().calls.len(), 2);
-    assert_eq!(queue.next_batch(&list), None);
+    let text = [calls.push_call("add", json!({})).unwrap(), calls.push_call("look", json!({})).unwrap()];
+    tokio::select! {
+        biased;
+        _ = queue.execute(&tools, RunContext::default()) => panic!("the calls do not hang"),
+        () = tokio::time::sleep(Duration::from_millis(1)) => {}
+    }
 
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
@@ -224,7 +240,7 @@ async fn queue_is_bounded() {
     let queue = reloaded(&queue);
     let calls = handle(&queue, &tools).await;
     calls.push_call("fail", json!({})).unwrap();
-    expect!["no more calls can be pushed: 2 is the maximum for one queue or run"]
+    expect!["no more calls can be pushed: 2 is the maximum for one queue"]
         .assert_eq(&calls.push_call("fail", json!({})).unwrap_err().to_string());
     drop(queue);
     expect!["the queue is closed: the call would not be executed"]
@@ -411,13 +427,9 @@ fn length_of_a_result_with_results_is_bounded() {
 /// placeholder must be replaced with the result of the pushed call.
 #[tokio::test]
 async fn later_results_replace_placeholders_in_earlier_results() {
-    let outer = DynamicTool::new(
-        tool_without_parameters("outer", || async {}).definition().clone(),
-        |_, cx| async move {
-            let placeholder = cx.state::<QueueHandle>()?.push_call("render", json!({"x": 1, "y": 2}))?;
-            Ok::<_, ToolError>(format!("({placeholder})"))
-        },
-    );
+    let outer = pushing_tool("outer", |calls| {
+        Ok(format!("({})", calls.push_call("render", json!({"x": 1, "y": 2}))?))
+    });
     let model = ScriptedModel::new().reply_calls([("a", "outer", "{}")]).reply_text("3.");
     let agent = ReactAgent::new(model.clone(), calculator().with_tool(Render).with_tool(outer)).unwrap();
     agent.run("Go.").await.unwrap();
@@ -426,33 +438,6 @@ async fn later_results_replace_placeholders_in_earlier_results() {
         "{}",
         message_lines(&model.requests()[1])
     );
-}
-
-/// If the results message of a queue is added to a conversation, the next run must also replace the
-/// placeholders in earlier messages.
-#[tokio::test]
-async fn note_of_a_queue_applies_to_earlier_messages() {
-    let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = handle(&queue, &tools).await.push_call("add", json!({"x": 1, "y": 2})).unwrap();
-    let mut transcript: Transcript =
-        [Message::user(format!("One and two is {sum}.")), Message::assistant("So it is.")]
-            .into_iter()
-            .collect();
-    execute(&mut queue, &tools).await;
-    transcript.push(queue.results_message().unwrap());
-    let before = transcript.clone();
-
-    let model = ScriptedModel::new().reply_text("Three.");
-    let agent = ReactAgent::new(model.clone(), calculator()).unwrap();
-    let output = agent.run(RunInput::new("What is it?").with_history(transcript)).await.unwrap();
-    expect![[r#"
-        user: One and two is 3.
-        assistant: So it is.
-        user: What is it?
-    "#]]
-    .assert_eq(&message_lines(&model.requests()[0]));
-    let after = output.answer().unwrap().transcript.clone();
-    assert!(after.messages().starts_with(before.messages()), "the transcript must be append-only");
 }
 
 /// Renders `Sum: {x + y}` with a pushed call, as a template engine does.
@@ -485,15 +470,7 @@ async fn model_reads_the_results_of_pushed_calls() {
     assert_eq!(Trajectory::from_transcript(&answer.transcript).steps[0].observation, "Sum: 3");
     assert_paired(&answer.transcript);
     let texts: Vec<_> = answer.transcript.messages().iter().map(|it| it.text()).collect();
-    assert!(texts[2].starts_with("Sum: pending_"), "the transcript must keep its placeholders: {texts:?}");
-    let results = QueuedResults::from_transcript(&answer.transcript);
-    assert_eq!(results.iter().count(), 2);
-
-    // The results message is part of the transcript, so the placeholders are also replaced in the
-    // requests of the next run.
-    let model = ScriptedModel::new().reply_text("Yes.");
-    rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
-    assert!(message_lines(&model.requests()[0]).contains("tool: b Sum: 7"));
+    assert_eq!(texts[2..4], ["Sum: 3", "Sum: 7"]);
 }
 
 #[tokio::test]
@@ -506,7 +483,7 @@ async fn queued_calls_have_events() {
         Ok(RunEvent::CallFinished { result }) => Some(&*result.name),
         _ => None,
     });
-    assert_eq!(finished.collect::<Vec<_>>(), ["render", "add"]);
+    assert_eq!(finished.collect::<Vec<_>>(), ["add", "render"]);
 }
 
 /// A queued call that needs approval suspends the run. The run continues after the decision.
@@ -523,8 +500,10 @@ async fn suspended_queued_call_suspends_the_run() {
         panic!("the run is not suspended")
     };
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
-    let id = suspended.pending[0].call.id.clone();
-    assert_eq!(suspended.pending[0].call.name, "add");
+    let [pushed] = suspended.undecided_calls()[..] else { panic!("{:?}", suspended.pending) };
+    let id = pushed.call.id.clone();
+    assert_eq!((&*suspended.pending[0].call.name, &*pushed.call.name), ("render", "add"));
+    assert_eq!(pushed.pending.kind, PendingKind::Approval { arguments: json!({"x": 1, "y": 2}) });
 
     let other = ReactAgent::new(model.clone(), tools()).unwrap();
     let output =
@@ -538,21 +517,13 @@ async fn cancelled_run_closes_its_queue() {
     use futures::StreamExt as _;
 
     let hang = tool_without_parameters("hang", std::future::pending::<()>);
-    let push = DynamicTool::new(
-        tool_without_parameters("push", || async {}).definition().clone(),
-        |_, cx| async move {
-            let calls = cx.state::<QueueHandle>()?;
-            let first = calls.push_call("hang", json!({}))?;
-            let second = calls.push_call("label", json!({"text": first}))?;
-            Ok::<_, ToolError>(format!("{first} {second}"))
-        },
-    );
+    let push = pushing_tool("push", |calls| {
+        let first = calls.push_call("hang", json!({}))?;
+        let second = calls.push_call("label", json!({"text": first}))?;
+        Ok(format!("{first} {second}"))
+    });
     let model = ScriptedModel::new().reply_calls([("a", "push", "{}")]);
-    let agent = ReactAgent::builder(model)
-        .tools(tools().with_tool(hang).with_tool(push))
-        .pending_queue()
-        .build()
-        .unwrap();
+    let agent = ReactAgent::new(model, tools().with_tool(hang).with_tool(push)).unwrap();
     let context = RunContext::default();
     let token = context.cancellation.clone();
     let mut events = agent.stream(RunInput::new("Go.").with_context(context));
@@ -572,7 +543,7 @@ async fn cancelled_run_closes_its_queue() {
     expect![[r#"
         user: Go.
         assistant: a push{}
-        tool: a [hang failed: cancelled] [label failed: cancelled]
+        tool: a [hang failed: cancelled] [label failed: not run: it needs the result of hang, which failed]
         user: Never mind.
     "#]]
     .assert_eq(&message_lines(&model.requests()[0]));
@@ -585,51 +556,55 @@ async fn queued_calls_count_towards_the_limits() {
     let limits = RunLimits { tool_calls: Some(1), ..RunLimits::default() };
     let error = rendering(&model).run(RunInput::new("Render.").with_limits(limits)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::ToolCalls(1))));
-    let results = QueuedResults::from_transcript(&error.transcript);
-    let (_, QueuedOutcome::Executed(result)) = results.iter().next().unwrap() else { panic!() };
-    assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
+    let result = error.transcript.messages().last().unwrap().text();
+    expect!["Sum: [add failed: not run: the limit of 1 tool calls is reached]"].assert_eq(&result);
 }
 
-/// Queued calls can push more calls without end, so a run must execute at most
-/// [`limits::QUEUE_CALLS_TOTAL`] queued calls.
+/// Queued calls cannot push more calls without end: a tool cannot push a call to itself, also not
+/// through another tool.
 #[tokio::test]
-async fn recursive_pushes_are_limited() {
-    let again = DynamicTool::new(
-        tool_without_parameters("again", || async {}).definition().clone(),
-        |_, cx| async move { cx.state::<QueueHandle>()?.push_call("again", json!({})) },
-    );
-    let (again, count) = with_call_counter(&again);
-    let model = ScriptedModel::new().reply_calls([("a", "again", "{}")]).reply_text("Enough.");
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with_tool(again)).pending_queue().build().unwrap();
-    assert_eq!(agent.run("Go.").await.unwrap().text().unwrap(), "Enough.");
-    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUE_CALLS_TOTAL + 1);
+async fn recursive_pushes_are_rejected() {
+    let ping = pushing_tool("ping", |calls| Ok(format!("ping {}", calls.push_call("pong", json!({}))?)));
+    let pong = pushing_tool("pong", |calls| Ok(format!("pong {}", calls.push_call("ping", json!({}))?)));
+    let (ping, pings) = with_call_counter(&ping);
+    let model = ScriptedModel::new().reply_calls([("a", "ping", "{}")]).reply_text("Enough.");
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(ping).with_tool(pong)).unwrap();
+    let output = agent.run("Go.").await.unwrap();
+    expect!["ping [pong failed: a tool cannot push a call to itself, also not through other tools]"]
+        .assert_eq(&output.results_of("ping").next().unwrap().model_text());
+    assert_eq!(pings.load(Ordering::Relaxed), 1);
 }
 
-/// The results message is a user message marked as a hint, so that a program that displays the
-/// transcript can omit it.
+/// The nesting depth of pushed calls is limited, and nested queues share one limit of calls.
 #[tokio::test]
-async fn note_is_a_hint() {
-    let model = ScriptedModel::new().reply_calls([("a", "render", r#"{"x":1,"y":2}"#)]).reply_text("3.");
-    let answer = rendering(&model).run("Render.").await.unwrap().into_answer().unwrap();
-    let note = answer.transcript.messages()[3].clone();
-    assert!(is_hint(&note) && matches!(note.body(), MessageBody::User { .. }));
-    assert!(note.text().starts_with("Results of calls:\npending_") && note.text().ends_with(": 3"));
-}
+async fn nested_pushes_are_limited() {
+    let names: Vec<_> = (0..12).map(|depth| format!("t{depth}")).collect();
+    let tools = names.windows(2).map(|names| {
+        let next = names[1].clone();
+        pushing_tool(&names[0], move |calls| calls.push_call(&next, json!({})))
+    });
+    let tools = tools.fold(Toolset::new(), Toolset::with_tool);
+    let model = ScriptedModel::new().reply_calls([("a", "t0", "{}")]).reply_text("Enough.");
+    let tools = tools.with_tool(tool_without_parameters("t11", || async { "the end" }));
+    let output = ReactAgent::new(model, tools).unwrap().run("Go.").await.unwrap();
+    let text = output.results_of("t0").next().unwrap().model_text().into_owned();
+    assert!(text.contains("pushed calls are nested at most 8 deep"), "{text}");
 
-/// If the answer of the model contains a placeholder, the placeholder must be replaced with the
-/// result.
-#[tokio::test]
-async fn placeholders_in_an_answer_are_replaced() {
-    let (tools, mut queue) = (tools(), PendingQueue::new());
-    let sum = handle(&queue, &tools).await.push_call("add", json!({"x": 1, "y": 2})).unwrap();
-    execute(&mut queue, &tools).await;
-    let history: Transcript = [Message::user("Hi"), queue.results_message().unwrap()].into_iter().collect();
-    let reply = AssistantMessage::from(format!("It is {sum}."));
-    let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(reply));
-    let agent = ReactAgent::new(model, calculator()).unwrap();
-    let output = agent.run(RunInput::new("What is it?").with_history(history)).await.unwrap();
-    assert_eq!(output.text().unwrap(), "It is 3.");
+    let leaf = tool_without_parameters("leaf", || async { "." });
+    let (leaf, leaves) = with_call_counter(&leaf);
+    let push = |name: &'static str, count: usize| {
+        move |calls: QueueHandle| {
+            let pushed = (0..count).map(|_| calls.push_call(name, json!({}))).take_while(Result::is_ok);
+            Ok(pushed.map(Result::unwrap).collect::<String>())
+        }
+    };
+    let tools = Toolset::new()
+        .with_tool(leaf)
+        .with_tool(pushing_tool("many", push("leaf", limits::QUEUE_CALLS_TOTAL)))
+        .with_tool(pushing_tool("root", push("many", 3)));
+    let model = ScriptedModel::new().reply_calls([("a", "root", "{}")]).reply_text("Enough.");
+    ReactAgent::new(model, tools).unwrap().run("Go.").await.unwrap();
+    assert_eq!(leaves.load(Ordering::Relaxed), limits::QUEUE_CALLS_TOTAL - 3);
 }
 
 /// Calls that a stop tool pushes are executed before the run ends. The answer must contain the
@@ -638,8 +613,8 @@ async fn placeholders_in_an_answer_are_replaced() {
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
     let tools = || tools().with_tool(Render);
-    let plain = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools()).pending_queue();
-    let checked = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools()).pending_queue();
+    let plain = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools());
+    let checked = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools());
     let checked = checked.output_validator(|mut output, _| async move {
         output.text += ", checked";
         Ok(output)
@@ -654,18 +629,13 @@ async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
 /// Placeholders in the outputs of a stop tool must be replaced before the outputs are validated.
 #[tokio::test]
 async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
-    let total = DynamicTool::new(
-        tool_without_parameters("total", || async {}).definition().clone(),
-        |_, cx| async move {
-            let sum = cx.state::<QueueHandle>()?.push_call("sum", json!({}))?;
-            Ok::<_, ToolError>(ToolOutput::structured(json!({"sum": sum})))
-        },
-    );
+    let total = pushing_tool("total", |calls| {
+        Ok(ToolOutput::structured(json!({"sum": calls.push_call("sum", json!({}))?})))
+    });
     let sum = tool_without_parameters("sum", || async { ToolOutput::structured(json!(42)) });
     let model = ScriptedModel::new().reply_calls([("a", "total", "{}")]);
     let outputs = haft_core::Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with_tool(total).with_tool(sum)).pending_queue();
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(total).with_tool(sum));
     let agent = agent.stop_on(["total"]).outputs(outputs).build().unwrap();
     let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs.get("sum"), Some(&json!(42)));

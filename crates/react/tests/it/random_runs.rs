@@ -12,8 +12,7 @@ use haft_core::{
 };
 use haft_react::{
     Dialect, Effect, NativeCalls, OutputStrategy, Run, RunConfig, Step, TextReact,
-    queue::{QueueResolver, QueuedResults},
-    run::{CallBatch, ContextConfig, Delivery, RunError, is_enqueued, is_hint},
+    run::{CallBatch, ContextConfig, Delivery, is_enqueued},
 };
 use proptest::{
     collection::vec,
@@ -48,9 +47,6 @@ struct Scenario {
     earlier: Transcript,
     /// For each summary, `true` if the model completes it, or `false` if the summary is truncated.
     summaries: Vec<bool>,
-    /// For each event, `true` if the next executed call pushes another call. The list repeats from
-    /// its start.
-    pushes: Vec<bool>,
     /// For each event, the delivery mode of a message that is enqueued after the event, or `None`
     /// if no message is enqueued. The list repeats from its start.
     messages: Vec<Option<Delivery>>,
@@ -70,14 +66,8 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         uses_text_dialect: false,
         earlier: Transcript::new(),
         summaries: Vec::new(),
-        pushes: Vec::new(),
         messages: Vec::new(),
     })
-}
-
-/// Generates scenarios in which calls push other calls. Pushed calls can also push calls.
-fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
-    (scenarios(), vec(any::<bool>(), 1..4)).prop_map(|(scenario, pushes)| Scenario { pushes, ..scenario })
 }
 
 /// Generates scenarios in which messages are enqueued at any time, including while calls are in
@@ -85,7 +75,7 @@ fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
 fn enqueuing_scenarios() -> impl Strategy<Value = Scenario> {
     let when = prop_oneof![Just(Delivery::NextRequest), Just(Delivery::Idle)];
     let messages = vec(option::of(when), 1..6);
-    (pushing_scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
+    (scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
 }
 
 /// Generates scenarios with context overflows, omitted messages, summaries and extracted outputs.
@@ -158,8 +148,6 @@ struct Driver<'p, F> {
     order: std::slice::Iter<'p, Index>,
     events: usize,
     clock: i64,
-    /// The number of calls that were pushed so far.
-    pushed: usize,
     /// The ids of the calls that were executed so far.
     executed: HashSet<String>,
     /// The number of messages that were enqueued so far.
@@ -170,13 +158,9 @@ struct Driver<'p, F> {
 /// The maximum number of enqueued messages per scenario.
 const MAX_ENQUEUED: usize = 6;
 
-/// The maximum number of pushed calls per scenario.
-const MAX_PUSHED: usize = 8;
-
 impl<F: Fn(Run) -> Run> Driver<'_, F> {
     /// Counts an event, enqueues the message that the scenario has for the event, and applies
-    /// `between` to the run. Also pushes the call that the scenario has for the event, as a host
-    /// program does. Returns `false` if the driver has reached its last event.
+    /// `between` to the run. Returns `false` if the driver has reached its last event.
     fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
@@ -185,7 +169,6 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             run.enqueue(format!("{when:?} {}", self.enqueued), when).unwrap();
             self.enqueued += 1;
         }
-        self.push_scripted_call(run);
         *run = (self.between)(run.clone());
         self.events.checked_sub(1).map(|left| self.events = left).is_some()
     }
@@ -194,32 +177,11 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
-    /// Pushes a call to `run` if the scenario has one for this event. Some pushed calls have the
-    /// placeholder of the previously pushed call as an argument. While the run waits for a reply,
-    /// it must reject the call.
-    fn push_scripted_call(&mut self, run: &mut Run) {
-        let clock = usize::try_from(self.clock).unwrap();
-        let pushes = &self.scenario.pushes;
-        if self.pushed == MAX_PUSHED || pushes.is_empty() || !pushes[clock % pushes.len()] {
-            return;
-        }
-        let id = |number: usize| format!("pending_{number:032x}");
-        let arguments = match self.pushed.checked_sub(1) {
-            Some(before) if clock.is_multiple_of(2) => format!(r#"{{"text":"{}"}}"#, id(before)),
-            _ => "fails".to_owned(),
-        };
-        match run.add_calls([ToolCall::new(id(self.pushed), "tool", arguments)]) {
-            Ok(()) => self.pushed += 1,
-            Err(error) => assert!(matches!(error, RunError::ReplyInProgress(_)), "{error}"),
-        }
-    }
-
     fn execute_calls(&mut self, run: &mut Run, batch: CallBatch) -> bool {
         let mut open = batch.calls;
         while !open.is_empty() {
             let place = self.order.next().map_or(0, |index| index.index(open.len()));
             let call = open.remove(place);
-            self.push_scripted_call(run);
             assert!(self.executed.insert(call.id.clone()), "{call:?} runs twice");
             run.on_result(&call.id, result(&call, self.now())).unwrap();
             assert!(
@@ -246,12 +208,11 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
     let (mut replies, mut summaries) = (scenario.replies.iter(), scenario.summaries.iter());
     let executed = HashSet::new();
     let order = scenario.order.iter();
-    let mut driver = Driver { scenario, order, events, clock: 0, pushed: 0, executed, enqueued: 0, between };
-    let (tools, placeholders) = (ToolList::default(), QueueResolver::new());
+    let mut driver = Driver { scenario, order, events, clock: 0, executed, enqueued: 0, between };
+    let tools = ToolList::default();
     while driver.record_event(&mut run) {
         let dialect = driver.scenario.dialect();
-        let mut step = Step::new(&tools, dialect, driver.now());
-        step.resolver = Some(&placeholders);
+        let step = Step::new(&tools, dialect, driver.now());
         match run.next(&step).unwrap() {
             Effect::Prepare => {}
             Effect::Chat(request) => {
@@ -390,37 +351,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each pushed call has exactly one result, even after a cancellation. The results of pushed
-    /// calls are in separate messages, and not among the results of a reply.
-    #[test]
-    fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
-        for events in [events, usize::MAX] {
-            let mut run = drive(&scenario, events, |run| run);
-            // A finished run already has all results.
-            if events < usize::MAX {
-                run.cancel();
-            }
-            assert_paired(run.transcript());
-            let messages = run.transcript().messages();
-            let notes = messages.iter().filter(|message| is_hint(message)).map(|note| note.text()).collect::<String>();
-            let results: Vec<_> = notes.matches("\npending_").collect();
-            prop_assert_eq!(results.len(), pushed_count(&run));
-            prop_assert_eq!(QueuedResults::from_transcript(run.transcript()).iter().count(), results.len());
-        }
-    }
-
-    #[test]
-    fn saving_after_any_event_does_not_change_the_queue(scenario in pushing_scenarios(), events in 0_usize..40) {
-        prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
-
     /// After crashes between any two steps, no call has run twice, and each call has one result.
     #[test]
-    fn crash_between_any_steps_repeats_no_call(scenario in pushing_scenarios(), crashes in vec(0_usize..40, 0..4)) {
+    fn crash_between_any_steps_repeats_no_call(scenario in scenarios(), crashes in vec(0_usize..40, 0..4)) {
         let clock = Cell::new(0);
         let run = drive(&scenario, usize::MAX, |run| {
             clock.set(clock.get() + 1);
@@ -433,8 +366,6 @@ proptest! {
         });
         assert_paired(run.transcript());
         prop_assert!(run.interrupted_calls().is_empty());
-        let results = QueuedResults::from_transcript(run.transcript()).iter().count();
-        prop_assert_eq!(results, pushed_count(&run));
     }
 }
 
@@ -469,9 +400,4 @@ proptest! {
     fn saving_after_any_event_does_not_change_the_messages(scenario in enqueuing_scenarios(), events in 0_usize..40) {
         prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
     }
-}
-
-fn pushed_count(run: &Run) -> usize {
-    let pushed = serde_json::to_value(run).unwrap()["head"]["added_total"].as_u64();
-    usize::try_from(pushed.unwrap_or_default()).unwrap()
 }

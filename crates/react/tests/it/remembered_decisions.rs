@@ -1,7 +1,7 @@
 //! Tests of decisions that a run remembers for later calls.
 
 use haft_core::{
-    RunInput, RunOutput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolExt as _, ToolName, Toolset,
+    RunInput, RunOutput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
     agent::SuspendedRun,
     call::{ApprovalRule, Approvals, Decision, Pending, PendingCall, PendingKind, ToolResponse},
     message::AssistantMessage,
@@ -10,15 +10,13 @@ use haft_core::{
     toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{
-    Dialect as _, Effect, NativeCalls, QueueHandle, ReactAgent, Run, RunConfig, Step, queue::QueuedResults,
-};
+use haft_react::{Dialect as _, Effect, NativeCalls, ReactAgent, Run, RunConfig, Step};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
-    tools::tool_without_parameters,
+    tools::{pushing_tool, tool_without_parameters},
 };
 
 /// Creates the tool `pay(to, amount)`. Each of its calls requires an approval.
@@ -328,20 +326,13 @@ async fn remembered_decision_covers_a_suspended_sibling() {
 
 #[tokio::test]
 async fn remembered_decision_covers_pushed_calls() {
-    let push = tool_without_parameters("push", || async {});
-    let push = DynamicTool::new(push.definition().clone(), |_, cx| async move {
-        cx.state::<QueueHandle>()?.push_call("pay", json!({"to": "bob"}))
-    });
+    let push = pushing_tool("push", |calls| calls.push_call("pay", json!({"to": "bob"})));
     let calls = [("1", "pay", r#"{"to":"ann"}"#), ("2", "push", "{}")];
-    let agent = ReactAgent::builder(Script::Native.replies(&calls, "Done."))
-        .tools(Toolset::new().with_tool(pay("")).with_tool(push.with_definition(|it| it)))
-        .pending_queue()
-        .build()
-        .unwrap();
+    let tools = Toolset::new().with_tool(pay("")).with_tool(push);
+    let agent = ReactAgent::new(Script::Native.replies(&calls, "Done."), tools).unwrap();
     let output = agent.run("Pay.").await.unwrap();
     let output = agent.run(decided(output, Decision::approved().for_tool())).await.unwrap();
-    let answer = output.into_answer().unwrap();
-    assert_eq!(QueuedResults::from_transcript(&answer.transcript).iter().count(), 1);
+    assert_eq!(output.results_of("push").next().unwrap().model_text(), r#"paid "bob""#);
 }
 
 /// The approvals of the host also cover the waiting calls of a run whose driver crashed while other

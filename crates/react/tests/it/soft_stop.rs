@@ -12,8 +12,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Effect, HandoffGroup, NativeCalls, OutputError, QueueHandle, ReactAgent, RunHandle, Step,
-    queue::QueuedResults,
+    Effect, HandoffGroup, NativeCalls, OutputError, ReactAgent, RunHandle, Step,
     router::{Route, RouteTable},
     run::{Delivery, RunError},
 };
@@ -24,7 +23,7 @@ use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
     pairing::assert_paired,
     run_handles::attached_run,
-    tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
+    tools::{add_tool, calculator, pushing_tool, tool_without_parameters, with_call_counter},
 };
 
 /// Creates the tool `stop()`, which stops its run after the current step.
@@ -68,10 +67,7 @@ async fn run_stops_after_the_step_and_can_be_continued() {
 /// The other calls of the same reply, and the calls that they push, also run.
 #[tokio::test]
 async fn all_calls_of_the_step_run() {
-    let push = DynamicTool::new(
-        tool_without_parameters("push", || async {}).definition().clone(),
-        |_, cx| async move { cx.state::<QueueHandle>()?.push_call("add", json!({"x": 2, "y": 2})) },
-    );
+    let push = pushing_tool("push", |calls| calls.push_call("add", json!({"x": 2, "y": 2})));
     let (add, count) = with_call_counter(&add_tool());
     let model = ScriptedModel::new().reply_calls([
         ("a", "stop", "{}"),
@@ -79,10 +75,10 @@ async fn all_calls_of_the_step_run() {
         ("c", "push", "{}"),
     ]);
     let tools = Toolset::new().with_tool(add).with_tool(stop_tool()).with_tool(push);
-    let agent = ReactAgent::builder(model).tools(tools).pending_queue().build().unwrap();
+    let agent = ReactAgent::new(model, tools).unwrap();
     let error = stopped(agent.run(RunHandle::new().bind("Stop.")).await);
     assert_eq!(count.load(Ordering::Relaxed), 2);
-    assert_eq!(QueuedResults::from_transcript(&error.transcript).iter().count(), 1);
+    assert_eq!(error.transcript.messages().last().unwrap().text(), "4");
 }
 
 /// A run that has its answer after the step returns it. A follow-up message is not delivered.

@@ -15,11 +15,11 @@ use haft_core::{
         async_trait,
         schemars::{self, JsonSchema},
     },
-    tool::{DynamicTool, ToolPolicy},
+    tool::{DynamicTool, IntoToolOutput, StateType, ToolPolicy},
     tool_fn,
     toolset::{ListContext, SourceError, ToolList},
 };
-use haft_react::{RunHandle, run::Delivery};
+use haft_react::{QueueHandle, RunHandle, run::Delivery};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -45,10 +45,22 @@ pub(crate) fn tool_without_parameters<F, Fut>(name: &str, function: F) -> Dynami
 where
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
-    Fut::Output: haft_core::tool::IntoToolOutput,
+    Fut::Output: IntoToolOutput,
 {
     DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object()), move |_, _| {
         function()
+    })
+}
+
+/// Creates the tool `name` without parameters. Each call runs `push` with its queue handle.
+pub(crate) fn pushing_tool<R: IntoToolOutput + Send + 'static>(
+    name: &str,
+    push: impl Fn(QueueHandle) -> Result<R, ToolError> + Send + Sync + 'static,
+) -> DynamicTool {
+    let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
+    DynamicTool::new(definition.with_state_type(StateType::of::<QueueHandle>()), move |_, cx| {
+        let pushed = cx.state::<QueueHandle>().and_then(&push);
+        async move { pushed }
     })
 }
 
