@@ -1,8 +1,6 @@
 //! Routers. A router selects one of several agents for a task.
 
-mod clarify;
 mod classifier;
-mod keyword_classifier;
 mod model_classifier;
 mod table;
 
@@ -14,14 +12,14 @@ use futures::{
     stream::{self, BoxStream},
 };
 use haft_core::{
-    Agent, Message, RunEvent, RunInput, RunOutput, Transcript,
-    agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, SuspendedRun},
+    Agent, Message, RunEvent, RunInput, RunOutput, Timestamp, Transcript,
+    agent::{AgentError, AgentErrorKind, RunAnswer, RunStart, StopReason, SuspendedRun},
     export::async_trait,
     tool::RunContext,
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     Mailbox,
@@ -29,10 +27,12 @@ use crate::{
     run::{append_to_conversation, set_timestamps},
 };
 
-pub use classifier::{Classifier, RouteChoice};
-pub use keyword_classifier::KeywordClassifier;
+pub use classifier::{Classifier, KeywordClassifier, RouteChoice};
 pub use model_classifier::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouteTableError};
+
+/// Metadata key that marks an assistant message as a clarifying question.
+const CLARIFICATION_KEY: &str = "clarification";
 
 /// An agent that passes each task, together with the conversation so far, to one of several agents.
 ///
@@ -67,28 +67,29 @@ pub use table::{Keyword, Route, RouteTable, RouteTableError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Router(Arc<RouterInner>);
-
-#[derive(Clone)]
-struct RouterInner {
-    table: RouteTable,
-    agents: HashMap<String, Arc<dyn Agent>>,
+pub struct Router {
+    table: Arc<RouteTable>,
+    agents: Arc<HashMap<String, Arc<dyn Agent>>>,
     classifier: Arc<dyn Classifier>,
     fallback: Option<Arc<dyn Agent>>,
-    /// Set if unpaired calls and results are left to the selected agent.
+    /// `true` if unpaired calls and results are left to the selected agent.
     accepts_unpaired_calls: bool,
 }
 
-/// The state of a router in a suspended run.
+/// The selected route of a run. It is saved in the checkpoint of a suspended run.
 #[derive(Serialize, Deserialize)]
-struct RouterState {
-    /// The name of the selected route, or `None` for the fallback agent.
+struct SelectedRoute {
+    /// The name of the route. `None` for the fallback agent or a clarifying question.
     route: Option<String>,
-    checkpoint: Value,
     /// The tokens used by the classifier, and their cost.
     #[serde(default)]
     usage: Usage,
+    /// The checkpoint of the selected agent. Null while the run is active.
+    checkpoint: Value,
 }
+
+/// The event that reports a decision (`None` for a resumed run), the selected agent and its route.
+type Selection = (Option<RunEvent>, Arc<dyn Agent>, SelectedRoute);
 
 impl Router {
     /// Creates a router with one agent per route. Tasks are classified by [`KeywordClassifier`].
@@ -104,117 +105,42 @@ impl Router {
         let agents = agents.into_iter().map(|(name, agent)| (name.into(), Arc::new(agent) as Arc<dyn Agent>));
         let agents: Vec<_> = agents.collect();
         table.check_agents(agents.iter().map(|(name, _)| name.as_str()))?;
-        let agents = agents.into_iter().collect();
-        Ok(Self(Arc::new(RouterInner {
-            table,
-            agents,
+        Ok(Self {
+            table: Arc::new(table),
+            agents: Arc::new(agents.into_iter().collect()),
             classifier: Arc::new(KeywordClassifier),
             fallback: None,
             accepts_unpaired_calls: false,
-        })))
+        })
     }
 
     /// Sets the classifier, for example a [`ModelClassifier`]. Default: [`KeywordClassifier`].
     #[must_use]
-    pub fn with_classifier(self, classifier: impl Classifier + 'static) -> Self {
-        self.modify(|inner| inner.classifier = Arc::new(classifier))
+    pub fn with_classifier(mut self, classifier: impl Classifier + 'static) -> Self {
+        self.classifier = Arc::new(classifier);
+        self
     }
 
     /// Sets the fallback agent, which runs tasks without a clear route. By default, the answer to
     /// these tasks is a clarifying question.
     #[must_use]
-    pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
-        self.modify(|inner| inner.fallback = Some(Arc::new(agent)))
+    pub fn with_fallback(mut self, agent: impl Agent + 'static) -> Self {
+        self.fallback = Some(Arc::new(agent));
+        self
     }
 
     /// Accepts an earlier conversation with unpaired calls and results, for agents that
     /// [repair](crate::ReactAgentBuilder::repair_history) it. By default, such a conversation is
     /// rejected before a route is selected.
     #[must_use]
-    pub fn accept_unpaired_calls(self) -> Self {
-        self.modify(|inner| inner.accepts_unpaired_calls = true)
-    }
-
-    fn modify(mut self, change: impl FnOnce(&mut RouterInner)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+    pub fn accept_unpaired_calls(mut self) -> Self {
+        self.accepts_unpaired_calls = true;
         self
     }
 
     /// Returns the table with the routes to the agents.
     pub fn table(&self) -> &RouteTable {
-        &self.0.table
-    }
-
-    /// Classifies a new task, or restores the route of a suspended run. Returns the [`Dispatch`],
-    /// and the event that reports the decision. The event is `None` for a suspended run.
-    async fn route(&self, input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
-        let context = input.context.clone();
-        let result = self.classify_or_restore(input).await;
-        if !matches!(result, Ok((_, Dispatch::Agent { .. }))) {
-            // No agent runs. Dropping the mailbox closes the `RunHandle` of the task, if any.
-            drop(Mailbox::attach(&context));
-        }
-        result
-    }
-
-    async fn classify_or_restore(
-        &self,
-        mut input: RunInput,
-    ) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
-        match &mut input.start {
-            RunStart::New { messages, transcript } => {
-                set_timestamps(messages);
-                let conversation = self.conversation(transcript, messages.clone())?;
-                let choice = self.classify_task(&conversation, &input.context).await;
-                if let Some(meter) = &input.context.usage {
-                    meter.add(choice.as_ref().map_or_else(|error| error.usage, |choice| choice.usage));
-                }
-                // No agent has started yet, so the router adds the conversation to the error.
-                let choice = choice.map_err(|error| {
-                    let usage = error.usage;
-                    error.with_transcript_and_usage(conversation.clone(), usage)
-                })?;
-                let (routed, dispatch) = self.dispatch(choice, input, conversation)?;
-                Ok((Some(routed), dispatch))
-            }
-            RunStart::Resume { suspended, .. } => {
-                let (route, usage) = self.restore_route(suspended)?;
-                let agent = self.agent(route.as_deref())?;
-                Ok((
-                    None,
-                    Dispatch::Agent { agent, input: Box::new(input), info: RouteInfo { route, usage } },
-                ))
-            }
-        }
-    }
-
-    /// Returns `earlier` with the messages `new`. Fails if `earlier` has unpaired calls or results,
-    /// unless they are left to the selected agent.
-    fn conversation(&self, earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
-        if !self.0.accepts_unpaired_calls {
-            return append_to_conversation(earlier, new);
-        }
-        let mut conversation = earlier.clone();
-        conversation.extend(new.into_iter().map(Into::into));
-        Ok(conversation)
-    }
-
-    async fn classify_task(
-        &self,
-        conversation: &Transcript,
-        context: &RunContext,
-    ) -> Result<RouteChoice, AgentError> {
-        if context.cancellation.is_cancelled() {
-            return Err(AgentErrorKind::Cancelled.into());
-        }
-        let classified = catch_async_panic("Classifier::classify", async {
-            self.0.classifier.classify(&self.0.table, conversation.messages()).await
-        });
-        tokio::select! {
-            biased;
-            choice = classified => choice.map_err(|panic| panic.into_error("classifier"))?,
-            () = context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled.into()),
-        }
+        &self.table
     }
 
     /// Runs the selected agent until it answers or is suspended.
@@ -232,149 +158,197 @@ impl Router {
         Agent::stream(self, input.into())
     }
 
-    /// Selects the agent of the chosen route. If no route was chosen or the route is unknown,
-    /// selects the fallback agent, or a clarifying question if there is no fallback agent. Returns
-    /// the event that reports the decision, and the [`Dispatch`].
-    fn dispatch(
-        &self,
-        choice: RouteChoice,
-        input: RunInput,
-        conversation: Transcript,
-    ) -> Result<(RunEvent, Dispatch), AgentError> {
-        let route = choice.route.filter(|route| self.0.agents.contains_key(route));
-        tracing::info!(route, reason = choice.reason, "a task is routed");
-        let routed = RunEvent::Routed { route: route.clone(), reason: choice.reason };
-        if route.is_none() && self.0.fallback.is_none() {
-            let question = clarify::clarifying_question(&self.0.table, &choice.candidates);
-            let answer = clarify::clarifying_answer(conversation, question, choice.usage);
-            return Ok((routed, Dispatch::Question(Box::new(answer))));
+    /// Selects the agent for a new task, or for a suspended run.
+    async fn route(&self, input: &mut RunInput) -> Result<Selection, AgentError> {
+        let selection = match &mut input.start {
+            RunStart::Resume { suspended, .. } => self.resume(suspended),
+            RunStart::New { messages, transcript } => {
+                set_timestamps(messages);
+                self.select(transcript, messages.clone(), &input.context).await
+            }
+        };
+        if selection.is_err() {
+            // No agent runs. Dropping the mailbox closes the `RunHandle` of the task, if any.
+            drop(Mailbox::attach(&input.context));
         }
-        let agent = self.agent(route.as_deref())?;
-        let info = RouteInfo { route, usage: choice.usage };
-        Ok((routed, Dispatch::Agent { agent, input: Box::new(input), info }))
+        selection
     }
 
-    /// Replaces the checkpoint of the router in `suspended` with the checkpoint of the selected
-    /// agent. Returns the name of the route (`None` for the fallback agent) and the usage of the
-    /// classifier.
-    fn restore_route(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
+    /// Returns the agent of a suspended run, and restores its checkpoint.
+    fn resume(&self, suspended: &mut SuspendedRun) -> Result<Selection, AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
-        let saved = RouterState::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
-        suspended.checkpoint = saved.checkpoint;
-        Ok((saved.route, saved.usage))
-    }
-
-    fn agent(&self, route: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
-        let agent = match route {
-            Some(route) => self.0.agents.get(route),
-            None => self.0.fallback.as_ref(),
+        let mut selected = SelectedRoute::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
+        suspended.checkpoint = selected.checkpoint.take();
+        let agent = match &selected.route {
+            Some(route) => self.agents.get(route),
+            None => self.fallback.as_ref(),
         };
-        agent.cloned().ok_or_else(|| {
-            let route = route.map_or_else(|| "fallback".to_owned(), |route| format!("route {route:?}"));
-            AgentErrorKind::InvalidInput(format!("there is no {route} any more")).into()
-        })
+        let agent = agent.cloned().ok_or_else(|| {
+            let route = selected.route.as_ref().map(|route| format!("route {route:?}"));
+            let route = route.unwrap_or_else(|| "fallback".to_owned());
+            AgentErrorKind::InvalidInput(format!("there is no {route} any more"))
+        })?;
+        Ok((None, agent, selected))
+    }
+
+    /// Classifies a new task, the messages `new` after the conversation `earlier`.
+    async fn select(
+        &self,
+        earlier: &Transcript,
+        new: Vec<Message>,
+        context: &RunContext,
+    ) -> Result<Selection, AgentError> {
+        let conversation = if self.accepts_unpaired_calls {
+            let mut conversation = earlier.clone();
+            conversation.extend(new.into_iter().map(Arc::new));
+            conversation
+        } else {
+            append_to_conversation(earlier, new)?
+        };
+        let choice = self.classify(&conversation, context).await;
+        if let Some(meter) = &context.usage {
+            meter.add(choice.as_ref().map_or_else(|error| error.usage, |choice| choice.usage));
+        }
+        // No agent has started yet, so the router adds the conversation to the error.
+        let choice = choice.map_err(|error| {
+            let usage = error.usage;
+            error.with_transcript_and_usage(conversation.clone(), usage)
+        })?;
+        let RouteChoice { route, reason, candidates, usage } = choice;
+        let route = route.filter(|route| self.agents.contains_key(route));
+        tracing::info!(route, reason, "a task is routed");
+        let agent = route.as_ref().and_then(|route| self.agents.get(route)).or(self.fallback.as_ref());
+        let agent = agent.cloned().unwrap_or_else(|| {
+            Arc::new(ClarifyingQuestion { text: self.question(&candidates), conversation })
+        });
+        let event = RunEvent::Routed { route: route.clone(), reason };
+        Ok((Some(event), agent, SelectedRoute { route, usage, checkpoint: Value::Null }))
+    }
+
+    async fn classify(
+        &self,
+        conversation: &Transcript,
+        context: &RunContext,
+    ) -> Result<RouteChoice, AgentError> {
+        if context.cancellation.is_cancelled() {
+            return Err(AgentErrorKind::Cancelled.into());
+        }
+        let classified = catch_async_panic("Classifier::classify", async {
+            self.classifier.classify(&self.table, conversation.messages()).await
+        });
+        tokio::select! {
+            biased;
+            choice = classified => choice.map_err(|panic| panic.into_error("classifier"))?,
+            () = context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled.into()),
+        }
+    }
+
+    /// Returns the clarifying question of the table if it is set. Otherwise, returns a question that
+    /// lists the descriptions of the routes in `candidates`, or of all routes if `candidates` is
+    /// empty.
+    fn question(&self, candidates: &[String]) -> String {
+        if let Some(question) = &self.table.question {
+            return question.clone();
+        }
+        let is_candidate = |route: &&Route| candidates.is_empty() || candidates.contains(&route.name);
+        let routes = self.table.routes.iter().filter(is_candidate);
+        let descriptions: Vec<_> = routes.map(|route| route.description.trim_end_matches('.')).collect();
+        match descriptions.as_slice() {
+            [] => "What do you want?".to_owned(),
+            [only] => format!("Do you want {only}?"),
+            [first @ .., last] => format!("Do you want {} or {last}?", first.join(", ")),
+        }
     }
 }
 
-/// The decision of a router for one task.
-enum Dispatch {
-    /// The selected agent runs the task.
-    Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, info: RouteInfo },
-    /// No agent runs. The answer is a clarifying question.
-    Question(Box<RunAnswer>),
-}
-
-/// The selected route of a run, and the usage of the classifier.
-struct RouteInfo {
-    route: Option<String>,
-    usage: Usage,
-}
-
-impl RouteInfo {
-    /// Adds the usage of the classifier and the name of the route, if any, to an answer. In a
-    /// suspended run, saves both in the checkpoint.
-    fn add_to_output(&self, output: RunOutput) -> RunOutput {
+impl SelectedRoute {
+    /// Adds the usage of the classifier to an answer or an error, and the name of the route, if any,
+    /// to an answer. In a suspended run, saves the route in the checkpoint.
+    fn add_to(&self, output: Result<RunOutput, AgentError>) -> Result<RunOutput, AgentError> {
         match output {
-            RunOutput::Suspended(suspended) => {
-                let saved = RouterState {
-                    route: self.route.clone(),
-                    checkpoint: suspended.checkpoint,
-                    usage: self.usage,
-                };
-                RunOutput::Suspended(SuspendedRun { checkpoint: json!(saved), ..suspended })
+            Ok(RunOutput::Suspended(SuspendedRun { pending, checkpoint })) => {
+                let saved = json!({"route": self.route, "usage": self.usage, "checkpoint": checkpoint});
+                Ok(RunOutput::Suspended(SuspendedRun { pending, checkpoint: saved }))
             }
-            RunOutput::Answer(mut answer) => {
+            Ok(RunOutput::Answer(mut answer)) => {
                 answer.usage += self.usage;
-                RunOutput::Answer(match &self.route {
+                Ok(RunOutput::Answer(match &self.route {
                     Some(route) => Box::new(answer.prepend_agent(route)),
                     None => answer,
-                })
+                }))
             }
-        }
-    }
-
-    fn add_to_error(&self, mut error: AgentError) -> AgentError {
-        error.usage += self.usage;
-        error
-    }
-}
-
-type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
-
-impl Dispatch {
-    fn stream(self) -> RunEvents {
-        match self {
-            Self::Agent { agent, input, info } => {
-                let events = agent.stream(*input).map(move |event| match event {
-                    Ok(RunEvent::Done { output }) => {
-                        Ok(RunEvent::Done { output: info.add_to_output(output) })
-                    }
-                    Ok(event) => Ok(event),
-                    Err(error) => Err(info.add_to_error(error)),
-                });
-                events.boxed()
+            Err(mut error) => {
+                error.usage += self.usage;
+                Err(error)
             }
-            Self::Question(answer) => {
-                let text = RunEvent::TextDelta { text: answer.text.clone() };
-                let done = RunEvent::Done { output: RunOutput::Answer(answer) };
-                stream::iter([Ok(text), Ok(done)]).boxed()
-            }
-        }
-    }
-
-    async fn run(self) -> Result<RunOutput, AgentError> {
-        match self {
-            Self::Agent { agent, input, info } => match agent.run(*input).await {
-                Ok(output) => Ok(info.add_to_output(output)),
-                Err(error) => Err(info.add_to_error(error)),
-            },
-            Self::Question(answer) => Ok(RunOutput::Answer(answer)),
         }
     }
 }
 
 #[async_trait]
 impl Agent for Router {
-    fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+    fn stream(&self, mut input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let router = self.clone();
         let opened = async move {
-            let (routed, dispatch) = router.route(input).await?;
-            Ok(stream::iter(routed.map(Ok)).chain(dispatch.stream()))
+            let (routed, agent, selected) = router.route(&mut input).await?;
+            let end = move |output| selected.add_to(output).map(|output| RunEvent::Done { output });
+            let events = agent.stream(input).map(move |event| match event {
+                Ok(RunEvent::Done { output }) => end(Ok(output)),
+                Ok(event) => Ok(event),
+                Err(error) => end(Err(error)),
+            });
+            Ok(stream::iter(routed.map(Ok)).chain(events))
         };
         opened.try_flatten_stream().boxed()
     }
 
     /// Routes `input` and runs the selected agent without streaming: its model returns complete
     /// replies, and no events are emitted.
-    async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        let (_, dispatch) = self.route(input).await?;
-        dispatch.run().await
+    async fn run(&self, mut input: RunInput) -> Result<RunOutput, AgentError> {
+        let (_, agent, selected) = self.route(&mut input).await?;
+        selected.add_to(agent.run(input).await)
     }
+}
+
+/// An agent that answers a task without a clear route with a question.
+struct ClarifyingQuestion {
+    text: String,
+    conversation: Transcript,
+}
+
+impl Agent for ClarifyingQuestion {
+    fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
+        // Dropping the mailbox closes the `RunHandle` of the task, if any.
+        drop(Mailbox::attach(&input.context));
+        let metadata = Map::from_iter([(CLARIFICATION_KEY.to_owned(), Value::Bool(true))]);
+        let message = Message::assistant(self.text.as_str()).with_metadata(metadata);
+        let mut transcript = self.conversation.clone();
+        transcript.push(message.with_created_at(Timestamp::now()));
+        let answer = RunAnswer {
+            text: self.text.clone(),
+            outputs: Map::new(),
+            value: None,
+            steps: Vec::new(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Clarification,
+            agent: None,
+            guardrails: Vec::new(),
+            transcript,
+        };
+        let text = RunEvent::TextDelta { text: self.text.clone() };
+        let done = RunEvent::Done { output: RunOutput::Answer(Box::new(answer)) };
+        stream::iter([Ok(text), Ok(done)]).boxed()
+    }
+}
+
+/// Returns `true` if `message` is a clarifying question of a router.
+fn is_clarification(message: &Message) -> bool {
+    message.metadata_value(CLARIFICATION_KEY) == Some(&Value::Bool(true))
 }
 
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Router").field("table", &self.0.table).finish_non_exhaustive()
+        f.debug_struct("Router").field("table", &self.table).finish_non_exhaustive()
     }
 }

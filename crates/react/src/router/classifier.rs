@@ -1,11 +1,13 @@
+//! Classifiers, which select the route of a task.
+
 use std::sync::Arc;
 
 use haft_core::{Message, agent::AgentError, export::async_trait, message::MessageBody, usage::Usage};
 
-use super::{RouteTable, clarify::is_clarification};
+use super::{Keyword, Route, RouteTable, is_clarification};
 use crate::run::is_from_user;
 
-/// A strategy for selecting the route of a task. [`KeywordClassifier`](super::KeywordClassifier)
+/// A strategy for selecting the route of a task. [`KeywordClassifier`]
 /// and [`ModelClassifier`](super::ModelClassifier) implement this trait.
 ///
 /// # Examples
@@ -60,17 +62,6 @@ pub trait Classifier: Send + Sync {
     ) -> Result<RouteChoice, AgentError>;
 }
 
-#[async_trait]
-impl<C: Classifier + ?Sized> Classifier for Arc<C> {
-    async fn classify(
-        &self,
-        table: &RouteTable,
-        conversation: &[Arc<Message>],
-    ) -> Result<RouteChoice, AgentError> {
-        (**self).classify(table, conversation).await
-    }
-}
-
 /// The decision of a [`Classifier`]: a route, or the candidates if the route is not clear.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteChoice {
@@ -84,29 +75,104 @@ pub struct RouteChoice {
     pub usage: Usage,
 }
 
-/// Returns the texts of the current task: the user messages after the last answer, including
-/// replies to clarifying questions.
-pub(super) fn task_texts(conversation: &[Arc<Message>]) -> Vec<String> {
-    let since = last_answer_index(conversation).map_or(0, |last| last + 1);
-    let messages = conversation.iter().skip(since).filter(|message| is_from_user(message));
-    messages.map(|message| message.text()).collect()
+/// Returns the index of the last answer in `conversation`. A clarifying question is not an answer.
+pub(super) fn last_answer_index(conversation: &[Arc<Message>]) -> Option<usize> {
+    let is_answer = |message: &Arc<Message>| {
+        matches!(message.body(), MessageBody::Assistant(_)) && !is_clarification(message)
+    };
+    conversation.iter().rposition(is_answer)
 }
 
-/// Returns the messages of the current task and its context. The context is the last answer, the
-/// user message before that answer, and the clarifying questions after the answer.
-pub(super) fn task_messages(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
-    let answer = last_answer_index(conversation);
-    let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
-    let question = earlier.iter().rfind(|message| is_from_user(message));
-    let since = conversation.iter().skip(answer.unwrap_or_default());
-    let is_part = |message: &&Arc<Message>| is_from_user(message) || is_reply(message);
-    question.into_iter().chain(since.filter(is_part))
+/// A classifier that searches the task for the keywords of each route. It selects the route with
+/// the highest total weight of the keywords that were found.
+///
+/// No route is selected if no route has a positive weight, or if the two highest weights are equal.
+///
+/// The latest user message of the task is classified first, because it may be the reply to a
+/// clarifying question. If this message selects no route, all user messages of the task are
+/// classified together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeywordClassifier;
+
+#[async_trait]
+impl Classifier for KeywordClassifier {
+    async fn classify(
+        &self,
+        table: &RouteTable,
+        conversation: &[Arc<Message>],
+    ) -> Result<RouteChoice, AgentError> {
+        let since = last_answer_index(conversation).map_or(0, |last| last + 1);
+        let task = conversation.iter().skip(since).filter(|message| is_from_user(message));
+        let task: Vec<_> = task.map(|message| message.text()).collect();
+        let last = task.last().map(|last| choose_route(table, last)).filter(|choice| choice.route.is_some());
+        Ok(last.unwrap_or_else(|| choose_route(table, &task.join("\n"))))
+    }
 }
 
-fn last_answer_index(conversation: &[Arc<Message>]) -> Option<usize> {
-    conversation.iter().rposition(|message| is_reply(message) && !is_clarification(message))
+fn choose_route(table: &RouteTable, task: &str) -> RouteChoice {
+    let task = normalize(task);
+    let found = |keyword: &&Keyword| contains(&task, &keyword.text);
+    let score = |route: &Route| route.keywords.iter().filter(found).map(|it| it.weight).sum::<f64>();
+    let mut scores: Vec<_> = table.routes.iter().map(|route| (route, score(route))).collect();
+    scores.retain(|(_, score)| *score > 0.0);
+    scores.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let explain = |(route, score): &(&Route, f64)| {
+        let found: Vec<_> = route.keywords.iter().filter(found).map(|it| format!("{:?}", it.text)).collect();
+        format!("{} has {score} by {}", route.name, found.join(", "))
+    };
+    let equal = |a: f64, b: f64| (a - b).abs() < f64::EPSILON;
+    match scores.as_slice() {
+        [] => RouteChoice { reason: "no keyword of a route was found".to_owned(), ..RouteChoice::default() },
+        [best, second, ..] if equal(best.1, second.1) => {
+            let tied = || scores.iter().filter(|(_, score)| equal(*score, best.1));
+            let reasons: Vec<_> = tied().map(explain).collect();
+            let candidates = tied().map(|(route, _)| route.name.clone()).collect();
+            let reason = format!("equal: {}", reasons.join("; "));
+            RouteChoice { reason, candidates, ..RouteChoice::default() }
+        }
+        [best, others @ ..] => {
+            let before = others.first().map(|second| format!("; before {}", explain(second)));
+            let reason = explain(best) + &before.unwrap_or_default();
+            RouteChoice { route: Some(best.0.name.clone()), reason, ..RouteChoice::default() }
+        }
+    }
 }
 
-fn is_reply(message: &Message) -> bool {
-    matches!(message.body(), MessageBody::Assistant(_))
+/// Returns `true` if the [normalized](normalize) `text` contains the phrase `keyword`. A trailing
+/// `*` matches any word ending.
+fn contains(text: &str, keyword: &str) -> bool {
+    let phrase = normalize(keyword);
+    let phrase = if keyword.ends_with('*') { phrase.trim_end() } else { &phrase };
+    !phrase.trim().is_empty() && text.contains(phrase)
+}
+
+/// Converts `text` to lower-case words of letters and digits, with one space before and after each
+/// word. A trailing `+` or `#` and a leading `.` are part of the word, as in `C++` and `.NET`. In
+/// scripts without spaces, each character is a word.
+fn normalize(text: &str) -> String {
+    let mut words = String::new();
+    let is_part = |letter: char| letter.is_alphanumeric() || "+#.".contains(letter);
+    for part in text.to_lowercase().split(|letter| !is_part(letter)) {
+        let part = part.trim_end_matches('.');
+        let stem = part.trim_end_matches(['+', '#']);
+        let undotted = stem.strip_prefix('.').filter(|rest| rest.starts_with(char::is_alphanumeric));
+        words.push_str(if undotted.is_some() { " ." } else { " " });
+        for letter in undotted.unwrap_or(stem).chars() {
+            match letter {
+                _ if !letter.is_alphanumeric() => words.push(' '),
+                _ if is_unspaced(letter) => words.extend([' ', letter, ' ']),
+                _ => words.push(letter),
+            }
+        }
+        words.push_str(part.strip_prefix(stem).filter(|_| !stem.is_empty()).unwrap_or_default());
+    }
+    format!(" {} ", words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Returns `true` if `letter` belongs to a script without spaces, such as Thai, Lao, Burmese,
+/// Khmer, Chinese or Japanese.
+fn is_unspaced(letter: char) -> bool {
+    matches!(letter,
+        '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{2E80}'..='\u{9FFF}'
+        | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{20000}'..='\u{3FFFF}')
 }

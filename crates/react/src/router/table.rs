@@ -1,6 +1,5 @@
-use std::collections::HashSet;
-
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 
 /// The routes of a [`Router`](super::Router) or a [`HandoffGroup`](crate::HandoffGroup), as data.
 /// Each route leads to one agent.
@@ -36,8 +35,8 @@ pub struct Route {
 /// The keyword matches whole words and ignores case. If it ends with `*`, it matches the start of a
 /// word. The symbols in words such as `C++`, `C#` and `.NET` are part of the word. In scripts
 /// without spaces, such as Chinese, Japanese and Thai, the keyword matches anywhere in a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "KeywordJson", into = "KeywordJson")]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "KeywordJson")]
 pub struct Keyword {
     /// The word or phrase, for example `refund` or `diagram*`.
     pub text: String,
@@ -46,19 +45,11 @@ pub struct Keyword {
     pub weight: f64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged)]
 enum KeywordJson {
     Plain(String),
-    Weighted {
-        text: String,
-        #[serde(default = "default_weight")]
-        weight: f64,
-    },
-}
-
-fn default_weight() -> f64 {
-    1.0
+    Weighted { text: String, weight: Option<f64> },
 }
 
 /// An error in a [`RouteTable`], or a mismatch between its routes and the agents.
@@ -103,52 +94,47 @@ impl RouteTable {
         Self { routes: routes.into_iter().collect(), question: None }
     }
 
-    pub(super) fn route_names(&self) -> impl Iterator<Item = &str> {
-        self.routes.iter().map(|route| route.name.as_str())
-    }
-
+    /// Checks the table, and that there is one agent for each route. `agents` are the names of the
+    /// agents.
     pub(crate) fn check_agents<'a>(
         &self,
         agents: impl Iterator<Item = &'a str>,
     ) -> Result<(), RouteTableError> {
         let agents: Vec<_> = agents.collect();
-        if self.routes.is_empty() {
+        let routes: Vec<_> = self.routes.iter().map(|route| route.name.clone()).collect();
+        if routes.is_empty() {
             return Err(RouteTableError::NoRoutes);
         }
-        let mut known = HashSet::new();
-        for route in &self.routes {
-            let name = route.name.as_str();
-            if !known.insert(name) {
-                return Err(RouteTableError::DuplicateRoute(name.to_owned()));
+        for (index, route) in self.routes.iter().enumerate() {
+            let name = route.name.clone();
+            if routes.iter().take(index).any(|earlier| *earlier == name) {
+                return Err(RouteTableError::DuplicateRoute(name));
             }
-            if !agents.contains(&name) {
-                return Err(RouteTableError::RouteWithoutAgent(name.to_owned()));
+            if !agents.contains(&&*name) {
+                return Err(RouteTableError::RouteWithoutAgent(name));
             }
-            route.check()?;
+            let mut keywords = route.keywords.iter();
+            if let Some(keyword) = keywords.find(|keyword| !keyword.text.contains(char::is_alphanumeric)) {
+                return Err(RouteTableError::UnmatchableKeyword {
+                    route: name,
+                    keyword: keyword.text.clone(),
+                });
+            }
         }
-        let mut named = HashSet::new();
-        if let Some(twice) = agents.iter().find(|agent| !named.insert(**agent)) {
-            return Err(RouteTableError::DuplicateAgent((*twice).to_owned()));
+        for (index, agent) in agents.iter().enumerate() {
+            let agent_name = (*agent).to_owned();
+            if agents.iter().take(index).any(|earlier| earlier == agent) {
+                return Err(RouteTableError::DuplicateAgent(agent_name));
+            }
+            if !routes.contains(&agent_name) {
+                return Err(RouteTableError::AgentWithoutRoute { agent: agent_name, routes });
+            }
         }
-        match agents.iter().find(|agent| !known.contains(*agent)) {
-            None => Ok(()),
-            Some(agent) => Err(RouteTableError::AgentWithoutRoute {
-                agent: (*agent).to_owned(),
-                routes: self.route_names().map(str::to_owned).collect(),
-            }),
-        }
+        Ok(())
     }
 }
 
 impl Route {
-    fn check(&self) -> Result<(), RouteTableError> {
-        let empty = self.keywords.iter().find(|keyword| !keyword.text.contains(char::is_alphanumeric));
-        empty.map_or(Ok(()), |keyword| {
-            let (route, keyword) = (self.name.clone(), keyword.text.clone());
-            Err(RouteTableError::UnmatchableKeyword { route, keyword })
-        })
-    }
-
     /// Creates a route without keywords.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), keywords: Vec::new() }
@@ -168,26 +154,20 @@ impl From<&str> for Keyword {
     }
 }
 
-impl From<(&str, f64)> for Keyword {
-    fn from((text, weight): (&str, f64)) -> Self {
-        Self { text: text.to_owned(), weight }
-    }
-}
-
 impl From<KeywordJson> for Keyword {
-    fn from(form: KeywordJson) -> Self {
-        match form {
+    fn from(json: KeywordJson) -> Self {
+        match json {
             KeywordJson::Plain(text) => Self { text, weight: 1.0 },
-            KeywordJson::Weighted { text, weight } => Self { text, weight },
+            KeywordJson::Weighted { text, weight } => Self { text, weight: weight.unwrap_or(1.0) },
         }
     }
 }
 
-impl From<Keyword> for KeywordJson {
-    fn from(keyword: Keyword) -> Self {
-        match keyword {
-            Keyword { text, weight: 1.0 } => Self::Plain(text),
-            Keyword { text, weight } => Self::Weighted { text, weight },
+impl Serialize for Keyword {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self { text, weight: 1.0 } => text.serialize(serializer),
+            Self { text, weight } => json!({"text": text, "weight": weight}).serialize(serializer),
         }
     }
 }
