@@ -137,7 +137,7 @@ impl PushedCalls {
             ..CallBatch::default()
         };
         let unchecked: BTreeSet<_> =
-            self.extensions.unchecked_calls(&calls).map(|call| call.id.as_str()).collect();
+            self.extensions.unchecked_calls(&calls).iter().map(|call| call.id.as_str()).collect();
         for call in batch.calls.iter_mut().filter(|call| unchecked.contains(call.call.id.as_str())) {
             let checked = self
                 .extensions

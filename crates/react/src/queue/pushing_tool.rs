@@ -8,7 +8,7 @@ use haft_core::{
     call::{Decision, Failure, Pending, PendingCall, PendingKind, ToolResponse},
     export::async_trait,
     pipeline::{Batch, CallOutcome},
-    tool::{RunContext, StateType},
+    tool::{OnCancel, RunContext, StateType, ToolPolicy},
     toolset::ToolList,
 };
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,8 @@ pub fn with_queues(tools: Toolset) -> Toolset {
 /// A tool whose calls have a queue.
 struct PushingTool {
     tool: Arc<dyn Tool>,
-    /// The definition of `tool`, which no longer requires a [`QueueHandle`] from the host program.
+    /// The definition of `tool` for the pipeline. It requires no [`QueueHandle`] from the host
+    /// program.
     definition: ToolDefinition,
 }
 
@@ -151,7 +152,9 @@ impl PushingTool {
         if !tool.definition().state_types().contains(&handle) {
             return Arc::clone(tool);
         }
-        let definition = tool.definition().clone().without_state_type(handle);
+        // The pushed calls end before this call, and they can read any host state.
+        let policy = |policy| ToolPolicy { on_cancel: Some(OnCancel::Subtasks), cacheable: false, ..policy };
+        let definition = tool.definition().clone().without_state_type(handle).map_policy(policy);
         Arc::new(Self { tool: Arc::clone(tool), definition })
     }
 
@@ -247,10 +250,6 @@ impl SuspendedPush {
 /// Executes the pushed calls of the call with the context `cx`. Cancels them at the deadline of
 /// this call. Returns the calls that wait for a decision.
 async fn execute_pushed(queue: &mut PendingQueue, scope: QueueScope, cx: &ToolContext) -> Vec<PendingCall> {
-    // The pushed calls end before this call.
-    cx.mark_cooperative();
-    // Keeps the result out of any cache, since the pushed calls can read any host state.
-    cx.record_undeclared_read();
     let host = Arc::clone(&scope.host);
     let run = cx.run_context();
     let cancellation = run.cancellation.child_token();

@@ -154,6 +154,12 @@ impl From<&str> for Keyword {
     }
 }
 
+impl From<(&str, f64)> for Keyword {
+    fn from((text, weight): (&str, f64)) -> Self {
+        Self { text: text.to_owned(), weight }
+    }
+}
+
 impl From<KeywordJson> for Keyword {
     fn from(json: KeywordJson) -> Self {
         match json {

@@ -68,8 +68,6 @@ pub(super) fn replaced_offset(message: &Message) -> Option<usize> {
     offset?.as_u64()?.try_into().ok()
 }
 
-}
-
 /// Marks `reply` as a reply with [written calls](has_written_calls).
 pub(super) fn mark_written_calls(reply: Message) -> Message {
     mark(reply, WRITTEN_CALLS_KEY)

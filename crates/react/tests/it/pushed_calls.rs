@@ -17,7 +17,6 @@ use haft_core::{
     call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     message::AssistantMessage,
     model::ChatResponse,
-    pipeline::Batch,
     tool::{DynamicTool, RunContext, ToolPolicy},
     toolset::ToolList,
 };
@@ -28,7 +27,6 @@ use haft_react::{
     extension::Ruling,
     queue::{QueueError, QueueHost, QueueScope, with_queues},
     router::{Route, RouteTable},
-    run::CallBatch,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
