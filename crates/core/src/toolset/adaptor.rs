@@ -77,8 +77,8 @@ impl<F: Fn(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>> + Send + Sync> Adaptor for F
 
 pub(super) type PrepareFn = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// A transformation of the snapshots of a toolset. An unchanged toolset returns the same transformed
-/// snapshot again.
+/// A transformation of the snapshots of a toolset. An unchanged toolset returns the same
+/// transformed snapshot again.
 pub(super) enum Adaptation {
     /// An [`Adaptor`] that replaces or hides each tool.
     PerTool { adaptor: Box<dyn Adaptor>, lists: Mutex<SmallLru<u64, ToolList>> },

@@ -241,8 +241,8 @@ fn options_set_the_policy() {
     assert_eq!(policy, &tool::ToolPolicy::default());
 }
 
-/// A function that has its cancellation token, or that blocks a thread, has the grace period after a
-/// cancellation, unless the attribute sets another end.
+/// A function that has its cancellation token, or that blocks a thread, has the grace period after
+/// a cancellation, unless the attribute sets another end.
 #[test]
 fn context_and_blocking_set_the_end_of_a_cancelled_call() {
     #[tool]
