@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Adaptor, ListContext, Part, ToolSource, Toolset, adaptor::Adaptation, mapped::Mapped, merge::with_prefix,
-    renamed::Renamed,
+    Adaptor, ListContext, ToolSource, Toolset, adaptor::Adaptation, mapped::Mapped, merge::with_prefix,
+    part::Part, renamed::Renamed,
 };
 use crate::{
     call::{Pending, PendingKind, ToolError, ToolOutput, ToolResponse},
