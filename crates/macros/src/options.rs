@@ -37,7 +37,7 @@ pub(crate) struct ToolPolicy {
     pub(crate) requires_approval: Option<Ident>,
     pub(crate) sequential: Option<Ident>,
     pub(crate) repeatable: Option<Ident>,
-    pub(crate) cacheable: Option<Ident>,
+    pub(crate) cacheable: Option<Expr>,
     pub(crate) on_cancel: Option<Expr>,
     pub(crate) touches: Option<Expr>,
     pub(crate) output_limit: Option<Expr>,
@@ -83,7 +83,9 @@ impl Options {
             "requires_approval" => set_once(&mut self.policy.requires_approval, key, setting.flag(), errors),
             "sequential" => set_once(&mut self.policy.sequential, key, setting.flag(), errors),
             "repeatable" => set_once(&mut self.policy.repeatable, key, setting.flag(), errors),
-            "cacheable" => set_once(&mut self.policy.cacheable, key, setting.flag(), errors),
+            "cacheable" => {
+                set_once(&mut self.policy.cacheable, key, Ok(setting.value_or_true()), errors);
+            }
             "on_cancel" => set_once(&mut self.policy.on_cancel, key, setting.value(), errors),
             "touches" => set_once(&mut self.policy.touches, key, setting.value(), errors),
             "max_calls" => set_once(&mut self.policy.max_calls, key, positive(setting), errors),

@@ -104,8 +104,12 @@ impl Tool {
     /// Returns `true` if a call needs the grace period after a cancellation: the function can read
     /// its cancellation token from the context, or it is blocking and cannot be aborted.
     pub(crate) fn handles_cancellation(&self) -> bool {
-        let has_context = self.parameters.iter().any(|parameter| matches!(parameter.role, Role::Context));
-        has_context || self.options.blocking.is_some()
+        self.has_context() || self.options.blocking.is_some()
+    }
+
+    /// Returns `true` if the function has a parameter for the context of the call.
+    pub(crate) fn has_context(&self) -> bool {
+        self.parameters.iter().any(|parameter| matches!(parameter.role, Role::Context))
     }
 
     /// Returns the path of the crate haft-core for the generated code.

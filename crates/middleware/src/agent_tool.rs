@@ -70,8 +70,8 @@ pub trait AgentExt: Agent + Sized {
             .with_name(name)
             .with_input_schema(schema)
             .with_description(description)
-            // The tools of the child run end before the call ends.
-            .map_policy(|policy| policy.with_on_cancel(OnCancel::Subtasks));
+            // The tools of the child run end before the call ends, and can read any host state.
+            .map_policy(|policy| policy.with_on_cancel(OnCancel::Subtasks).with_cacheable_results(false));
         AgentTool { agent: self, definition }
     }
 }

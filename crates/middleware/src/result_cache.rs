@@ -26,8 +26,8 @@ use haft_core::{
 
 /// An LRU cache of tool results, as a `tower` layer. Clones share the cached results.
 ///
-/// Only results of [cacheable](haft_core::tool::ToolPolicy::cacheable) tools are cached. Calls to
-/// other tools are not affected.
+/// Only results of [cacheable](haft_core::tool::ToolPolicy::cacheable) tools are cached: of idempotent
+/// tools, unless their policy says otherwise. Calls to other tools are not affected.
 ///
 /// A cached result has a warning with its age, and the
 /// [record](haft_core::pipeline::CallRecord::is_cached) of the call is marked as cached. Concurrent
@@ -59,8 +59,9 @@ use haft_core::{
 /// `approval_required` and `prepared` before the layer. Create the cache once, together with the
 /// tools, and not for each request.
 ///
-/// A call with a cached result does not run at all, so only lookups are cacheable. The results of a
-/// cacheable tool must not depend on host state that the tool does not declare.
+/// A call with a cached result does not run at all. An idempotent write such as `set_price` must run
+/// each time, so its policy must have `cacheable: Some(false)`. So must the policy of a
+/// [`DynamicTool`](haft_core::tool::DynamicTool) that reads host state which it does not declare.
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ use haft_core::{
 /// use serde_json::json;
 ///
 /// /// Looks up the rate of a currency.
-/// #[tool(cacheable)]
+/// #[tool(idempotent)]
 /// async fn rate(currency: String) -> f64 {
 ///     1.17
 /// }
@@ -158,7 +159,7 @@ impl<S> CachedService<S> {
     /// tool is not cacheable, or the call is resumed.
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
-        (definition.policy().cacheable && context.resumed().is_none()).then(|| Key {
+        (definition.policy().is_cacheable() && context.resumed().is_none()).then(|| Key {
             tool_id: self.tool,
             arguments: canonical_json(arguments),
             principal: context.principal().cloned(),

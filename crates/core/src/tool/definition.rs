@@ -291,13 +291,14 @@ impl ToolDefinition {
     /// Sets the host program's rules for calls to the tool. A policy with which no call can
     /// succeed, such as a timeout of zero, is a [defect](Self::defect).
     ///
-    /// If [`on_cancel`](ToolPolicy::on_cancel) of `policy` is `None`, the earlier value is kept,
-    /// because it belongs to the code of the tool.
+    /// If [`on_cancel`](ToolPolicy::on_cancel) or [`cacheable`](ToolPolicy::cacheable) of `policy` is
+    /// `None`, the earlier value is kept, because it belongs to the code of the tool.
     #[must_use]
     pub fn with_policy(self, mut policy: ToolPolicy) -> Self {
         self.modify(|inner| {
             inner.defects.policy = policy.defect();
             policy.on_cancel = policy.on_cancel.or(inner.policy.on_cancel);
+            policy.cacheable = policy.cacheable.or(inner.policy.cacheable);
             inner.policy = policy;
         })
     }

@@ -60,10 +60,14 @@ pub struct ToolPolicy {
     /// `true` if a repeated call with the same arguments has no further effect. Calls to an
     /// idempotent tool may be repeated after a crash. Default: `false`.
     pub idempotent: bool,
-    /// `true` if `haft_middleware::ResultCache` may return an earlier result instead of a call. Set
-    /// it only for lookups whose results depend only on the arguments, the principal, and the host
-    /// state that the tool [declares](super::ToolDefinition::with_state_type). Default: `false`.
-    pub cacheable: bool,
+    /// `Some(true)` if `haft_middleware::ResultCache` may return an earlier result instead of a call.
+    /// The result must depend only on the arguments, the principal, and the host state that the
+    /// tool [declares](super::ToolDefinition::with_state_type). `None` means the earlier value of
+    /// the [definition](super::ToolDefinition::with_policy), or the value of
+    /// [`idempotent`](Self::idempotent). The attribute [`#[tool]`](macro@crate::tool) sets
+    /// `Some(false)` for functions with a context, because they can read any host state. Default:
+    /// `None`.
+    pub cacheable: Option<bool>,
     /// The end of a running call after a cancellation. `None` means the earlier value of the
     /// [definition](super::ToolDefinition::with_policy), or [`OnCancel::Abort`]. The attribute
     /// [`#[tool]`](macro@crate::tool) sets [`OnCancel::Grace`] for blocking functions, and for
@@ -104,7 +108,7 @@ impl Default for ToolPolicy {
             sequential: false,
             touches: None,
             idempotent: false,
-            cacheable: false,
+            cacheable: None,
             on_cancel: None,
             repeatable: false,
             retries: limits::TOOL_RETRIES,
@@ -160,10 +164,15 @@ impl ToolPolicy {
         Self { idempotent: true, ..self }
     }
 
-    /// Declares that results are [cacheable](Self::cacheable).
+    /// Declares whether results are [cacheable](Self::cacheable).
     #[must_use]
-    pub fn with_cacheable_results(self) -> Self {
-        Self { cacheable: true, ..self }
+    pub fn with_cacheable_results(self, cacheable: bool) -> Self {
+        Self { cacheable: Some(cacheable), ..self }
+    }
+
+    /// Returns `true` if results are [cacheable](Self::cacheable).
+    pub fn is_cacheable(&self) -> bool {
+        self.cacheable.unwrap_or(self.idempotent)
     }
 
     /// Sets the [end](Self::on_cancel) of a running call after a cancellation.

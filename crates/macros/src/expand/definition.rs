@@ -55,10 +55,12 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
     let max_calls = max_calls.as_ref().map(|value| {
         quote!(max_calls: ::core::option::Option::Some(#krate::__private::MaxCalls { max_calls: #value }.max_calls))
     });
-    let flags = [requires_approval, sequential, repeatable, cacheable]
-        .into_iter()
-        .flatten()
-        .map(|flag| quote!(#flag: true));
+    let flags =
+        [requires_approval, sequential, repeatable].into_iter().flatten().map(|flag| quote!(#flag: true));
+    // A function with a context can read any host state.
+    let cacheable = cacheable.as_ref().map(ToTokens::to_token_stream);
+    let cacheable = cacheable.or_else(|| tool.has_context().then(|| quote!(false)));
+    let cacheable = cacheable.map(|value| quote!(cacheable: ::core::option::Option::Some(#value)));
     let grace = || tool.handles_cancellation().then(|| quote!(#krate::__private::OnCancel::Grace));
     let on_cancel = on_cancel.as_ref().map(ToTokens::to_token_stream).or_else(grace);
     let on_cancel = on_cancel.map(|value| quote!(on_cancel: ::core::option::Option::Some(#value)));
@@ -71,6 +73,7 @@ fn expand_policy(tool: &Tool) -> Option<TokenStream> {
         .chain(timeout)
         .chain(max_calls)
         .chain(flags)
+        .chain(cacheable)
         .chain(on_cancel)
         .chain(touches)
         .chain(scopes)

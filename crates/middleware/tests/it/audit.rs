@@ -132,7 +132,7 @@ async fn every_call_has_one_record() {
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = with_policy(DynamicTool::new(definition_named("pay"), |_, _| async { "paid" }), approval);
-    let cacheable = ToolPolicy { cacheable: true, ..ToolPolicy::default() };
+    let cacheable = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let look = with_policy(DynamicTool::new(definition_named("look"), |_, _| async { "seen" }), cacheable)
         .layer(ResultCache::new(Duration::from_secs(60)));
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(pay), Arc::new(look)];

@@ -1,4 +1,4 @@
-//! The result cache stores only results of cacheable tools, and returns them only to the principal
+//! The result cache stores only results of idempotent tools, and returns them only to the principal
 //! that made the call.
 
 use std::{
@@ -27,7 +27,7 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Creates a cacheable tool that counts its executions and passes the current count, starting at
+/// Creates an idempotent tool that counts its executions and passes the current count, starting at
 /// 1, to `act`. Returns the tool and the counter.
 fn counting_tool<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
@@ -35,7 +35,7 @@ where
 {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
-    let policy = ToolPolicy { cacheable: true, ..ToolPolicy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, move |_, _| {
@@ -45,7 +45,7 @@ where
     (tool, runs)
 }
 
-/// Creates a cacheable tool that returns `run 1` for its first execution, `run 2` for its second,
+/// Creates an idempotent tool that returns `run 1` for its first execution, `run 2` for its second,
 /// and so on.
 fn numbering_tool() -> DynamicTool {
     counting_tool(|run| Ok(format!("run {run}").into())).0
@@ -160,9 +160,9 @@ async fn each_tool_has_its_own_results() {
 /// may have an effect.
 #[tokio::test]
 async fn only_cacheable_tools_are_cached() {
-    let numbers = numbering_tool().map_policy(|it| ToolPolicy { cacheable: false, ..it });
+    let numbers = numbering_tool().map_policy(|it| ToolPolicy { idempotent: false, ..it });
     let definition = ToolDefinition::new(ToolName::new("state").unwrap(), Schema::object())
-        .map_policy(ToolPolicy::with_idempotent_calls);
+        .map_policy(|policy| policy.with_idempotent_calls().with_cacheable_results(false));
     let reads = DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u8>() });
     let (numbers, reads) = (numbers.layer(ResultCache::new(MINUTE)), reads.layer(ResultCache::new(MINUTE)));
     for number in [1_u8, 2] {
@@ -198,7 +198,7 @@ async fn failures_and_invalid_results_are_not_cached() {
 /// must be suspended again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
-    let policy = ToolPolicy { cacheable: true, ..ToolPolicy::default() };
+    let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(ToolName::new("ask").unwrap(), Schema::object()).with_policy(policy);
     let tool = DynamicTool::new(definition, |_, cx: ToolContext| async move {
         match cx.decision() {
@@ -264,7 +264,7 @@ async fn long_result_is_cached_untruncated() {
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
-        .with_policy(ToolPolicy { cacheable: true, ..ToolPolicy::default() });
+        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
@@ -300,7 +300,7 @@ async fn cached_result_is_recorded_and_bypasses_limits() {
     let is_held = Arc::new(Notify::new());
     let notify = Arc::clone(&is_held);
     let definition = ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object())
-        .with_policy(ToolPolicy { cacheable: true, ..ToolPolicy::default() });
+        .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() });
     let tool = DynamicTool::new(definition, move |arguments: Value, _| {
         let notify = Arc::clone(&notify);
         async move {

@@ -153,7 +153,8 @@ impl PushingTool {
             return Arc::clone(tool);
         }
         // The pushed calls end before this call, and they can read any host state.
-        let policy = |policy| ToolPolicy { on_cancel: Some(OnCancel::Subtasks), cacheable: false, ..policy };
+        let policy =
+            |policy| ToolPolicy { on_cancel: Some(OnCancel::Subtasks), cacheable: Some(false), ..policy };
         let definition = tool.definition().clone().without_state_type(handle).map_policy(policy);
         Arc::new(Self { tool: Arc::clone(tool), definition })
     }

@@ -255,7 +255,7 @@ fn context_and_blocking_set_the_end_of_a_cancelled_call() {
     let policies = [&Add as &dyn Tool, &Listens, &Blocks, &EndsAtOnce].map(|it| it.definition().policy());
     let expected = [None, Some(OnCancel::Grace), Some(OnCancel::Grace), Some(OnCancel::Abort)];
     assert_eq!(policies.map(|policy| policy.on_cancel), expected);
-    assert_eq!(policies.map(|policy| policy.cacheable), [false, false, false, true]);
+    assert_eq!(policies.map(|policy| policy.cacheable), [None, Some(false), None, Some(true)]);
 }
 
 #[test]
