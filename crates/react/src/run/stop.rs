@@ -9,11 +9,11 @@ impl Run {
     /// fails with [`AgentErrorKind::Stopped`] before its next model request, also if this is a
     /// request for a summary.
     ///
-    /// A model request in flight is not interrupted, its calls and the [added
-    /// calls](Self::add_calls) are executed, and their results are recorded. If the reply contains
-    /// the answer, the run validates it and ends with it. [Enqueued](Self::enqueue) messages are
-    /// not delivered. If calls wait for decisions, the run waits. After the error, the request is
-    /// withdrawn: the run remains valid, and [`next`](Self::next) continues it.
+    /// A model request in flight is not interrupted, its calls are executed, and their results are
+    /// recorded. If the reply contains the answer, the run validates it and ends with it.
+    /// [Enqueued](Self::enqueue) messages are not delivered. If calls wait for decisions, the run
+    /// waits. After the error, the request is withdrawn: the run remains valid, and
+    /// [`next`](Self::next) continues it.
     ///
     /// The request is not saved with the run. With a [`ReactAgent`](crate::ReactAgent), use
     /// [`RunHandle::stop_after_step`](crate::RunHandle::stop_after_step).
