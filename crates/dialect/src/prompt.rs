@@ -9,7 +9,7 @@ use haft_core::{
     toolset::ToolList,
 };
 
-/// The content of a model request, before a [`Dialect`] formats it.
+/// The content of a model request, before a [`Dialect`](crate::Dialect) formats it.
 pub struct Prompt<'a> {
     /// The messages of the conversation that are sent to the model.
     pub messages: TranscriptView,
