@@ -1,43 +1,53 @@
 //! The ReAct agent, which drives a [`Run`] on a tokio runtime.
 
-mod build_agent;
+mod build;
 mod builder;
 mod call_settings;
 mod clock;
-mod deprecation_warnings;
 mod drive;
 mod events;
-mod guardrails;
-mod handoffs;
+mod handle;
 mod hooks;
-mod input_output_fields;
-mod model_request;
-mod prepare_step;
-mod queue_host;
+mod perform;
 mod reply_events;
-mod run_handle;
-mod task_flag;
+mod scope;
+mod signature;
+mod tool_warnings;
 mod trace_content;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
-    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Toolset,
+    Agent, ChatModel, Message, RunEvent, RunInput, RunOutput, Tool, Toolset,
     agent::{AgentError, RunStart},
+    call::BoxError,
     export::async_trait,
     model::ChatModelExt as _,
     tool::{HostState, RunContext},
     usage::Prices,
 };
 
-use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::ExtensionSet, run::set_timestamps};
+use crate::{
+    Dialect, Run, RunConfig,
+    blocking::BlockingAgent,
+    hook::{HookContext, HookSet, PreparedListCache},
+    queue::with_queues,
+    transcript::set_timestamps,
+};
 
-pub use build_agent::AgentBuildError;
+pub use build::AgentBuildError;
 pub use builder::ReactAgentBuilder;
+pub(crate) use drive::{Perform, drive_owned};
 pub(crate) use events::{EventSink, event_stream};
-pub(crate) use handoffs::HandoffCondition;
-pub use run_handle::{Mailbox, RunHandle};
+pub(crate) use handle::Mailbox;
+pub use handle::RunHandle;
+pub(crate) use perform::{Outcomes, outcome_stream};
+pub use scope::RunScope;
+
+/// A condition under which a hand-off tool is offered in a step.
+pub(crate) type HandoffCondition =
+    Arc<dyn Fn(HookContext) -> BoxFuture<'static, Result<bool, BoxError>> + Send + Sync>;
 
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
 /// the replies, until a reply is the answer. Cheap to clone.
@@ -78,22 +88,20 @@ struct AgentInner {
     /// The model that writes summaries of long conversations. The same as `model` unless the
     /// builder sets a compactor.
     compactor: Arc<dyn ChatModel>,
-    tools: Toolset,
     /// The tools without their queues.
     own_tools: Toolset,
+    tools: Toolset,
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,
     state: HostState,
-    extensions: Arc<ExtensionSet>,
+    hooks: HookSet,
+    prepared_lists: Arc<PreparedListCache>,
     prices: Option<Prices>,
     /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
-    /// The names of the hand-off tools. Hooks cannot rename these tools, and calls to them cannot
-    /// be pushed.
-    handoff_tools: Arc<BTreeSet<String>>,
     /// The conditions under which hand-off tools are offered, with the names of the tools.
-    handoff_conditions: Vec<(String, HandoffCondition)>,
+    hand_off_conditions: Vec<(String, HandoffCondition)>,
 }
 
 impl ReactAgent {
@@ -157,7 +165,9 @@ impl ReactAgent {
     pub fn create_run(&self, mut input: RunInput) -> Result<Run, AgentError> {
         let (RunStart::New { messages, .. } | RunStart::Resume { messages, .. }) = &mut input.start;
         set_timestamps(messages);
-        Run::new(&self.0.config, input)
+        let mut run = Run::new(&self.0.config, input)?;
+        run.set_checks(self.0.config.checks);
+        Ok(run)
     }
 
     /// Returns a stream that drives `run` until it ends or is suspended, and yields its events. The
@@ -176,6 +186,32 @@ impl ReactAgent {
     ) -> BoxStream<'r, Result<RunEvent, AgentError>> {
         let agent = self.clone();
         event_stream(|events| async move { agent.drive_to_end(run, context, &events).await })
+    }
+}
+
+/// The parts of an agent that a [`HandoffGroup`](crate::HandoffGroup) uses.
+impl ReactAgent {
+    /// Returns a copy of this agent with the hand-off tools `tools` and their conditions added.
+    /// Fails if the resulting toolset has a duplicate name or an invalid tool.
+    pub(crate) fn with_hand_off_tools<T: Tool + 'static>(
+        &self,
+        tools: impl IntoIterator<Item = T>,
+        conditions: Vec<(String, HandoffCondition)>,
+    ) -> Result<Self, AgentBuildError> {
+        let mut inner = AgentInner::clone(&self.0);
+        for tool in tools {
+            inner.config.hand_off_tools.insert(tool.definition().name().to_string());
+            inner.own_tools = inner.own_tools.with_tool(tool);
+        }
+        inner.tools = with_queues(inner.own_tools.clone());
+        inner.hand_off_conditions.extend(conditions);
+        inner.tools.check()?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Returns the timeout of the hooks of this agent.
+    pub(crate) fn hook_timeout(&self) -> Duration {
+        self.0.hooks.timeout
     }
 }
 

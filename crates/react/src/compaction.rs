@@ -1,6 +1,4 @@
 //! Compaction: a model summarizes the oldest messages of a conversation.
-//!
-//! A driver performs [`Effect::Compact`](crate::Effect::Compact) with [`summarize`].
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +9,7 @@ use haft_core::{
     text::truncate_with_ellipsis,
 };
 
-use crate::run::unsummarized_count;
+use crate::transcript::unsummarized_count;
 
 /// The minimum and the maximum of the length limit for one text in a [`record`], in bytes. Between
 /// these bounds, the limit is the target size of the record divided by the number of its messages
@@ -30,8 +28,7 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
 /// Sends a request to `model` for a summary of the messages in `part`. To perform an
-/// [`Effect::Compact`](crate::Effect::Compact), pass the messages of the effect as `part`, and
-/// report the reply with [`Run::on_compact`](crate::Run::on_compact).
+/// [`Effect::Compact`](crate::Effect::Compact), pass the messages of the effect as `part`.
 ///
 /// The request contains the messages as text. Long texts are truncated, and the oldest messages are
 /// omitted if necessary, so that the request fits in the context window of `model`.
@@ -39,23 +36,10 @@ const INSTRUCTIONS: &str = "You are given the record of a conversation between a
 /// # Errors
 ///
 /// Fails with the error of `model`, and with [`ModelError::Panicked`] if its code panics.
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::{Message, Transcript};
-/// use haft_react::compaction::summarize;
-/// use haft_testing::ScriptedModel;
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let messages: Transcript = [Message::user("My name is Ada."), Message::assistant("Hello.")].into_iter().collect();
-/// let model = ScriptedModel::new().reply_text("The user is Ada.");
-/// let summary = summarize(&model, &messages.view()).await?;
-/// assert_eq!(summary.message.text(), "The user is Ada.");
-/// # Ok::<(), haft_core::model::ModelError>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub async fn summarize(model: &dyn ChatModel, part: &TranscriptView) -> Result<ChatResponse, ModelError> {
+pub(crate) async fn summarize(
+    model: &dyn ChatModel,
+    part: &TranscriptView,
+) -> Result<ChatResponse, ModelError> {
     let chat = async {
         let window = model.profile().context_window;
         let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());

@@ -1,8 +1,5 @@
-//! Hand-offs between agents.
-//!
-//! This module uses only public items of [`run`](crate::run). A hand-off is a tool call. The driver
-//! detects it at the end of a step, and [`Run::reconfigure`] applies the configuration of the next
-//! agent to the run.
+//! Hand-offs between agents. A hand-off is a tool call: after the calls of its reply, the run
+//! requests [`Effect::HandOff`], and the group answers with the next agent.
 
 mod settings;
 mod transfer;
@@ -11,22 +8,24 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use haft_core::{
-    Agent, RunEvent, RunInput, RunOutput,
-    agent::{AgentError, AgentErrorKind, RunStart, SuspendedRun},
+    Agent, RunEvent, RunInput, RunOutput, Transcript,
+    agent::{AgentError, AgentErrorKind, RunStart},
     export::async_trait,
     limits,
     schema::SchemaError,
-    tool::RunContext,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use tracing::Instrument as _;
 
 use crate::{
-    AgentBuildError, ReactAgent, Run,
-    agent::{EventSink, Mailbox, event_stream},
+    AgentBuildError, Effect, Outcome, ReactAgent, Run, RunConfig, RunScope,
+    agent::{EventSink, Mailbox, Outcomes, Perform, drive_owned, event_stream, outcome_stream},
+    hook::run_host_code,
     router::{RouteTable, RouteTableError},
+    run::{HandOff, NextAgent},
+    transcript::{marks::hand_off_target, set_timestamps},
 };
-use transfer::{HandoffSlot, TransferTool};
+use transfer::TransferTool;
 
 pub use settings::{Handoff, HandoffContext};
 
@@ -131,19 +130,6 @@ pub enum HandoffError {
         /// The error in the schema.
         source: SchemaError,
     },
-}
-
-/// The hand-off state of a run. It is saved with a suspended run.
-#[derive(Serialize, Deserialize)]
-struct HandoffState {
-    /// The name of the current agent.
-    agent: String,
-    /// The number of hand-offs in this run so far.
-    count: u32,
-    /// The checkpoint of the current agent in a suspended run. `Value::Null` while the run is
-    /// active.
-    #[serde(default)]
-    checkpoint: Value,
 }
 
 impl HandoffGroup {
@@ -253,107 +239,123 @@ impl HandoffGroup {
 
     /// Resumes a suspended run, or starts a run with the agent that received the last hand-off in
     /// the conversation. If no hand-off is recorded, or this agent is not in the group, the agent
-    /// of the first route starts. Returns the hand-off state and the run.
-    fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
-        let handoff = match &mut input.start {
-            RunStart::New { transcript, .. } => {
-                let routes = &self.0.table.routes;
-                let known = |name: &&str| routes.iter().any(|route| route.name == *name);
-                let last = transcript.messages().iter().rev().find_map(|it| transfer::handoff_target(it));
-                let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
-                let agent = last.filter(known).unwrap_or_else(first).to_owned();
-                HandoffState { agent, count: 0, checkpoint: Value::Null }
-            }
-            RunStart::Resume { suspended, .. } => {
-                let foreign = |_| {
-                    AgentErrorKind::InvalidInput(
-                        "the suspended run does not belong to these agents".to_owned(),
-                    )
-                };
-                let mut handoff = HandoffState::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
-                suspended.checkpoint = handoff.checkpoint.take();
-                handoff
-            }
+    /// of the first route starts.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`Run::new`], and if a suspended run does not belong to these
+    /// agents.
+    pub fn create_run(&self, mut input: RunInput) -> Result<Run, AgentError> {
+        let (RunStart::New { messages, .. } | RunStart::Resume { messages, .. }) = &mut input.start;
+        set_timestamps(messages);
+        let first = match &input.start {
+            RunStart::New { transcript, .. } => self.first_agent(transcript).to_owned(),
+            // A resumed run has its configuration.
+            RunStart::Resume { .. } => return self.check_owner(Run::new(&RunConfig::default(), input)?),
         };
-        let run = self.agent(&handoff.agent)?.create_run(input)?;
-        Ok((handoff, run))
+        let mut run = Run::new(&self.agent(&first)?.config().for_hand_offs(self.0.max_handoffs), input)?;
+        run.start_with(&first);
+        Ok(run)
     }
 
-    /// Returns the target of the hand-off tool `tool` of the agent `from`, and the settings of the
-    /// hand-off. `None` if `tool` is not a hand-off tool.
-    fn target(&self, from: &str, tool: &str) -> Option<&(String, Handoff)> {
-        self.0.handoffs.get(from)?.get(tool)
+    fn first_agent<'a>(&'a self, transcript: &'a Transcript) -> &'a str {
+        let routes = &self.0.table.routes;
+        let known = |name: &&str| routes.iter().any(|route| route.name == *name);
+        let last = transcript.messages().iter().rev().find_map(|it| hand_off_target(it));
+        last.filter(known).unwrap_or_else(|| routes.first().map(|route| &*route.name).unwrap_or_default())
     }
 
-    async fn drive(self, input: RunInput, events: EventSink) -> Result<RunOutput, AgentError> {
+    fn check_owner(&self, run: Run) -> Result<Run, AgentError> {
+        match run.agent() {
+            Some(name) => self.agent(name).map(drop)?,
+            None => {
+                let problem = "the suspended run does not belong to these agents".to_owned();
+                return Err(AgentErrorKind::InvalidInput(problem).into());
+            }
+        }
+        Ok(run)
+    }
+
+    /// Performs `effect`, the last effect of `run`, like [`ReactAgent::perform`], with the current
+    /// agent of the run. Also performs [`Effect::HandOff`].
+    pub fn perform(
+        &self,
+        run: &Run,
+        effect: Effect,
+        scope: &RunScope,
+    ) -> BoxStream<'static, Result<Outcome, AgentErrorKind>> {
+        match effect {
+            Effect::HandOff(hand_off) => {
+                let (agents, run, shared) = (self.clone(), run.clone(), scope.clone());
+                outcome_stream(
+                    scope,
+                    |_| async move { agents.hand_off(run, hand_off, &shared).await.map(Some) },
+                )
+            }
+            effect => match self.agent(run.agent().unwrap_or_default()) {
+                Ok(agent) => agent.perform(run, effect, scope),
+                Err(error) => outcome_stream(scope, |_| async move { Err(error) }),
+            },
+        }
+    }
+
+    /// Performs [`Effect::HandOff`]: runs the hook of the hand-off, and returns the next agent.
+    async fn hand_off(
+        self,
+        run: Run,
+        hand_off: HandOff,
+        scope: &RunScope,
+    ) -> Result<Outcome, AgentErrorKind> {
+        let from = run.agent().unwrap_or_default();
+        let target = self.0.handoffs.get(from).and_then(|tools| tools.get(&hand_off.tool));
+        let (to, settings) = target.ok_or(AgentErrorKind::Incomplete)?;
+        let agent = self.agent(from)?;
+        if let Some(hook) = settings.hook().cloned() {
+            let arguments = hand_off.arguments.clone().unwrap_or_default();
+            let names = (from.to_owned(), to.clone());
+            let cx = scope.hook_context(&run, &scope.context_of(agent)).for_extension("");
+            let hook = move |context| hook(arguments, HandoffContext { context, from: names.0, to: names.1 });
+            run_host_code("hand-off hook", agent.hook_timeout(), &cx, hook).await?;
+        }
+        let reason = transfer::handoff_reason(from, run.transcript(), &hand_off);
+        scope.forget_inputs();
+        announce(to, reason.clone(), scope).await;
+        Ok(Outcome::HandedOff(Box::new(NextAgent {
+            name: to.clone(),
+            config: self.agent(to)?.config().for_hand_offs(self.0.max_handoffs),
+            reason,
+            hides_steps: self.0.history == HandoffHistory::Question,
+        })))
+    }
+
+    async fn run_to_end(self, input: RunInput, events: EventSink) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
         // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
-        let (handoff, mut run) = self.begin(input)?;
-        let output = self.drive_agents(&mut run, handoff, &context, &events, &mailbox).await;
-        let output =
-            output.map_err(|error| error.with_transcript_and_usage(run.closed_transcript(), run.usage()));
-        if output.is_err() {
-            // The failed run is dropped. After `cancel`, the mailbox returns the undelivered
-            // messages of the run to the handle.
-            run.cancel();
-        }
-        mailbox.close(&run);
-        output
-    }
-
-    async fn drive_agents(
-        &self,
-        run: &mut Run,
-        mut handoff: HandoffState,
-        context: &RunContext,
-        events: &EventSink,
-        mailbox: &Mailbox,
-    ) -> Result<RunOutput, AgentError> {
-        let mut reason = "it has the conversation".to_owned();
-        loop {
-            tracing::info!(agent = handoff.agent, reason, "an agent takes over the conversation");
-            events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
-            let agent = self.agent(&handoff.agent)?;
-            let slot = HandoffSlot::new(self.0.max_handoffs, handoff.count);
-            let state = context.state.clone().with_value(slot.clone());
-            let (host_context, context) = (context, RunContext { state, ..context.clone() });
-            let has_handoff = |run: &Run| {
-                let is_pending = transfer::pending_handoff(run, agent.handoff_tools()).is_some();
-                if !is_pending {
-                    // If a hand-off call filled the slot, the hand-off was not used.
-                    slot.clear();
-                }
-                is_pending
-            };
-            let output = agent.drive_until(run, context, events, mailbox, &has_handoff).await?;
-            if let Some(output) = output {
-                return Ok(handoff.add_to_output(output));
+        let mut run = self.create_run(input)?;
+        let scope = RunScope::with_events(&mut run, context, mailbox, events);
+        let name = run.agent().unwrap_or_default().to_owned();
+        announce(&name, "it has the conversation".to_owned(), &scope).await;
+        let span = self.agent(&name)?.span(&scope);
+        let (output, agent) = drive_owned(&self, run, scope).instrument(span).await?;
+        Ok(match output {
+            RunOutput::Answer(answer) => {
+                RunOutput::Answer(Box::new(answer.prepend_agent(&agent.unwrap_or_default())))
             }
-            let result =
-                transfer::pending_handoff(run, agent.handoff_tools()).ok_or(AgentErrorKind::Incomplete)?;
-            let (to, settings) =
-                self.target(&handoff.agent, &result.name).ok_or(AgentErrorKind::Incomplete)?;
-            if let Some(hook) = settings.hook().cloned() {
-                let arguments = transfer::typed_arguments(&result).cloned().unwrap_or_default();
-                let names = (handoff.agent.clone(), to.clone());
-                let hook = move |cx| hook(arguments, cx);
-                agent.run_handoff_hook(run, host_context, names, hook).await?;
-            }
-            let to = to.clone();
-            reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
-            self.hand_off(run, &to, &reason)?;
-            handoff = HandoffState { agent: to, count: handoff.count + 1, checkpoint: Value::Null };
-        }
+            suspended @ RunOutput::Suspended(_) => suspended,
+        })
     }
+}
 
-    fn hand_off(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
-        run.reconfigure(self.agent(to)?.config());
-        if self.0.history == HandoffHistory::Question {
-            run.hide_steps();
-        }
-        run.append(transfer::handoff_note(to, reason))?;
-        Ok(())
+/// Emits the event that the agent `name` takes over the run.
+async fn announce(name: &str, reason: String, scope: &RunScope) {
+    tracing::info!(agent = name, reason, "an agent takes over the conversation");
+    scope.events().emit(|| RunEvent::Routed { route: Some(name.to_owned()), reason }).await;
+}
+
+impl Perform for HandoffGroup {
+    fn perform_effect(&self, run: &Run, effect: Effect, scope: &RunScope) -> Outcomes {
+        self.perform(run, effect, scope)
     }
 }
 
@@ -373,33 +375,20 @@ fn with_handoffs(
         conditions.extend(settings.condition().map(|condition| (tool.clone(), Arc::clone(condition))));
         handoffs.insert(tool, (route.name.clone(), settings));
     }
-    let agent = agent.with_handoff_tools(tools, conditions);
+    let agent = agent.with_hand_off_tools(tools, conditions);
     let agent = agent.map_err(|source| HandoffError::ToolConflict { agent: from.to_owned(), source })?;
     Ok((agent, handoffs))
-}
-
-impl HandoffState {
-    /// Adds the name of the current agent to an answer, or saves the hand-off state in a suspended
-    /// run.
-    fn add_to_output(self, output: RunOutput) -> RunOutput {
-        match output {
-            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.prepend_agent(&self.agent))),
-            RunOutput::Suspended(SuspendedRun { pending, checkpoint }) => {
-                RunOutput::Suspended(SuspendedRun { pending, checkpoint: json!(Self { checkpoint, ..self }) })
-            }
-        }
-    }
 }
 
 #[async_trait]
 impl Agent for HandoffGroup {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agents = self.clone();
-        event_stream(|events| agents.drive(input, events))
+        event_stream(|events| agents.run_to_end(input, events))
     }
 
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        self.clone().drive(input, EventSink::unobserved()).await
+        self.clone().run_to_end(input, EventSink::unobserved()).await
     }
 }
 

@@ -39,7 +39,7 @@ impl HostPanic {
 /// # Errors
 ///
 /// Fails with a [`HostPanic`] if `code` panics.
-pub fn catch_panic<T>(method: &'static str, code: impl FnOnce() -> T) -> Result<T, HostPanic> {
+pub(crate) fn catch_panic<T>(method: &'static str, code: impl FnOnce() -> T) -> Result<T, HostPanic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| HostPanic::new(method, &*panic))
 }
 
@@ -48,7 +48,10 @@ pub fn catch_panic<T>(method: &'static str, code: impl FnOnce() -> T) -> Result<
 /// # Errors
 ///
 /// Fails with [`AgentErrorKind::HookFailed`] if `code` panics.
-pub fn catch_dialect_panic<T>(method: &'static str, code: impl FnOnce() -> T) -> Result<T, AgentErrorKind> {
+pub(crate) fn catch_dialect_panic<T>(
+    method: &'static str,
+    code: impl FnOnce() -> T,
+) -> Result<T, AgentErrorKind> {
     catch_panic(method, code).map_err(|panic| panic.into_error("dialect"))
 }
 
@@ -57,7 +60,7 @@ pub fn catch_dialect_panic<T>(method: &'static str, code: impl FnOnce() -> T) ->
 /// # Errors
 ///
 /// Fails with a [`HostPanic`] if `code` panics.
-pub async fn catch_async_panic<T>(
+pub(crate) async fn catch_async_panic<T>(
     method: &'static str,
     code: impl Future<Output = T>,
 ) -> Result<T, HostPanic> {
@@ -69,11 +72,11 @@ pub async fn catch_async_panic<T>(
 /// # Errors
 ///
 /// Fails with a [`HostPanic`] if the code of the model panics.
-pub fn profile_of(model: &dyn ChatModel) -> Result<&ModelProfile, HostPanic> {
+pub(crate) fn profile_of(model: &dyn ChatModel) -> Result<&ModelProfile, HostPanic> {
     catch_panic("ChatModel::profile", || model.profile())
 }
 
 /// Returns the name of `model` for a trace. `None` if the code of the model panics.
-pub fn model_name(model: &dyn ChatModel) -> Option<&str> {
+pub(crate) fn model_name(model: &dyn ChatModel) -> Option<&str> {
     profile_of(model).ok().map(|profile| profile.name.as_str())
 }

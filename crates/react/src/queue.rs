@@ -1,7 +1,7 @@
 //! A queue for tool calls from synchronous code. Pushing a call returns a placeholder at once. The
 //! calls are executed later, and their results then replace the placeholders.
 //!
-//! A run knows nothing about queues: [`with_queues`] wraps the tools that push calls, and their
+//! A run knows nothing about queues: an agent wraps the tools that push calls, and their
 //! pushed calls are executed before the call that pushed them has a result.
 
 mod handle;
@@ -11,27 +11,24 @@ mod results;
 mod selection;
 mod serialization;
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt as _;
 use haft_core::{
     Pipeline, Timestamp, ToolCall, Toolset,
     call::{Decision, Failure, FailureKind, PendingCall},
     export::async_trait,
-    pipeline::{Batch, BatchCall, CallOutcome},
+    pipeline::CallOutcome,
     tool::RunContext,
     toolset::{ListContext, ToolList},
 };
 
-use crate::{
-    open_calls::{OpenCalls, failure_result},
-    run::{CallBatch, RunBudget, RunError},
-};
+use crate::run::{CallBatch, CalledTool, OpenCalls, ReadyCall, RunBudget, RunError, failure_result};
 use handle::{PushedCalls, Quota};
 use selection::CallSelection;
 
 pub use handle::{QueueError, QueueHandle};
-pub use pushing_tool::{QueueHost, QueueScope, with_queues};
+pub(crate) use pushing_tool::{QueueHost, QueueScope, with_queues};
 pub use results::{QueuedOutcome, QueuedResults};
 
 /// A queue of tool calls from synchronous code, such as a template or a script.
@@ -45,8 +42,8 @@ pub use results::{QueuedOutcome, QueuedResults};
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
 ///
-/// In an agent, each call of a tool with a [`QueueHandle`] parameter has a queue of its own, and can
-/// push calls to the other tools of the agent. The pushed calls are executed, and their results
+/// In an agent, each call of a tool with a [`QueueHandle`] parameter has a queue of its own, and
+/// can push calls to the other tools of the agent. The pushed calls are executed, and their results
 /// replace the placeholders, before the call that pushed them has a result. Hand-off tools cannot
 /// be pushed.
 ///
@@ -138,15 +135,15 @@ impl PendingQueue {
     ) -> Vec<PendingCall> {
         let (tools, pipeline, run) = (host.tools(), host.pipeline(), Arc::new(run));
         if let Some(open) = &mut self.open {
-            open.recover(Timestamp::now(), tools);
+            open.recover(Timestamp::now());
         }
-        while let Some(batch) = self.next_batch(tools) {
+        while let Some(mut batch) = self.next_batch(tools) {
             if run.cancellation.is_cancelled() || !goes_on(self) {
                 break;
             }
-            let mut batch = batch.into_batch(tools.clone(), Arc::clone(&run));
-            self.apply_limits(&mut batch);
+            self.apply_limits(&mut batch, &run);
             host.before_calls(&mut batch).await;
+            let batch = batch.for_pipeline(tools, Arc::clone(&run));
             let mut outcomes = pipeline.stream_batch(batch).boxed();
             while let Some((_, outcome)) = outcomes.next().await {
                 let id = outcome.call_id().to_owned();
@@ -165,7 +162,7 @@ impl PendingQueue {
     fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
-                let (batch, _) = open.take_ready(tools);
+                let batch = open.take_ready();
                 if !batch.calls.is_empty() {
                     return Some(batch);
                 }
@@ -184,31 +181,30 @@ impl PendingQueue {
             let now = Timestamp::now();
             let failed = failed.iter().map(|(call, why)| failure_result(call, FailureKind::Failed, why, now));
             self.results.extend(failed);
-            self.open = (!ready.is_empty()).then(|| OpenCalls::new(ready));
+            self.open = (!ready.is_empty()).then(|| {
+                let called = CalledTool::of_calls(&ready, tools);
+                OpenCalls::new(ready, &called)
+            });
         }
     }
 
-    /// Takes the new calls of `batch` from the budget of the run. If a limit forbids them, they get
-    /// failures and are removed. A call beyond the maximum number of calls to its tool is denied. A
-    /// resumed call was counted before its suspension.
-    fn apply_limits(&mut self, batch: &mut Batch) {
-        let Some(budget) = batch.run_context.state.get::<RunBudget>() else { return };
-        let new = batch.calls.iter().filter(|call| call.resumed.is_none()).count();
+    /// Takes the new calls of `batch` from the budget of the run in `context`. Calls that a limit
+    /// forbids are denied.
+    fn apply_limits(&mut self, batch: &mut CallBatch, context: &RunContext) {
+        let Some(budget) = context.state.get::<RunBudget>() else { return };
+        let is_new = |ready: &ReadyCall| ready.resumed.is_none();
+        let new = batch.calls.iter().filter(|ready| is_new(ready)).count();
         if new > 0
             && let Err(limit) = budget.reserve_calls(u32::try_from(new).unwrap_or(u32::MAX))
         {
-            let (now, why) = (Timestamp::now(), format!("not run: {limit}"));
-            for BatchCall { call, .. } in batch.calls.extract_if(.., |call| call.resumed.is_none()) {
-                let failure = failure_result(&call, FailureKind::Denied, &why, now);
-                self.record(&call.id, CallOutcome::Finished(Arc::unwrap_or_clone(failure)));
+            for ready in batch.calls.iter_mut().filter(|ready| is_new(ready)) {
+                ready.denied = Some(format!("not run: {limit}"));
             }
             return;
         }
-        for BatchCall { call, denied, .. } in batch.calls.iter_mut().filter(|call| call.resumed.is_none()) {
-            let tool = batch.tools.get(&call.name);
-            let maximum = tool.and_then(|tool| tool.definition().policy().max_calls);
-            if let Some(Err(reason)) = maximum.map(|maximum| budget.reserve_call(&call.name, maximum)) {
-                *denied = Some(reason);
+        for ready in batch.calls.iter_mut().filter(|ready| is_new(ready)) {
+            if let Some(maximum) = ready.tool.max_calls {
+                ready.denied = budget.reserve_call(&ready.call.name, maximum).err();
             }
         }
     }
@@ -223,8 +219,8 @@ impl PendingQueue {
         };
     }
 
-    /// Records the decision for the suspended call `id`, which may be nested inside another suspended
-    /// call. [`execute`](Self::execute) then continues with this call.
+    /// Records the decision for the suspended call `id`, which may be nested inside another
+    /// suspended call. [`execute`](Self::execute) then continues with this call.
     ///
     /// # Errors
     ///
@@ -244,7 +240,7 @@ impl PendingQueue {
     pub fn cancel(&mut self) {
         self.close_open_calls();
         self.waiting.extend(self.pushed.take());
-        let open = OpenCalls::new(std::mem::take(&mut self.waiting));
+        let open = OpenCalls::new(std::mem::take(&mut self.waiting), &BTreeMap::new());
         self.results.extend(open.into_results(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 

@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Mailbox,
+    agent::Mailbox,
     host_panic::catch_async_panic,
-    run::{append_to_conversation, set_timestamps},
+    transcript::{append_to_conversation, set_timestamps},
 };
 
 pub use classifier::{Classifier, KeywordClassifier, RouteChoice};
@@ -244,9 +244,9 @@ impl Router {
         }
     }
 
-    /// Returns the clarifying question of the table if it is set. Otherwise, returns a question that
-    /// lists the descriptions of the routes in `candidates`, or of all routes if `candidates` is
-    /// empty.
+    /// Returns the clarifying question of the table if it is set. Otherwise, returns a question
+    /// that lists the descriptions of the routes in `candidates`, or of all routes if `candidates`
+    /// is empty.
     fn question(&self, candidates: &[String]) -> String {
         if let Some(question) = &self.table.question {
             return question.clone();
@@ -263,8 +263,8 @@ impl Router {
 }
 
 impl SelectedRoute {
-    /// Adds the usage of the classifier to an answer or an error, and the name of the route, if any,
-    /// to an answer. In a suspended run, saves the route in the checkpoint.
+    /// Adds the usage of the classifier to an answer or an error, and the name of the route, if
+    /// any, to an answer. In a suspended run, saves the route in the checkpoint.
     fn add_to(&self, output: Result<RunOutput, AgentError>) -> Result<RunOutput, AgentError> {
         match output {
             Ok(RunOutput::Suspended(SuspendedRun { pending, checkpoint })) => {

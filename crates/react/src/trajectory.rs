@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     dialect::FINISH,
-    run::{agent_steps, is_enqueued, is_extracted, is_from_user, is_unusable, reasoning_or_text},
+    transcript::{agent_steps, is_enqueued, is_extracted, is_from_user, is_unusable, reasoning_or_text},
 };
 
 /// The observation in the step that contains the answer, with the same text as in DSPy.

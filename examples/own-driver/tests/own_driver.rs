@@ -1,401 +1,299 @@
-//! Tests of the driver with scripted models.
+//! Tests that kill the driver at any point, and start it again.
 
-use std::{error::Error, future::pending, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    future::{pending, poll_fn},
+    ops::Range,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use haft_core::{
-    RunInput, Schema, Tool, ToolDefinition, ToolError, ToolExt as _, ToolName, ToolResult, Toolset,
-    Transcript,
-    agent::{AgentError, AgentErrorKind, Limit, RunAnswer, RunLimits},
-    call::{Decision, FailureKind, PendingCall},
-    limits,
-    message::MessageBody,
-    model::ModelError,
-    tool::{DynamicTool, RunContext, StateType, ToolPolicy},
-    usage::Usage,
+    RunOutput, Schema, ToolDefinition, ToolName, Toolset,
+    call::{Decision, PendingCall},
+    model::ChatSettings,
+    tool::{DynamicTool, ToolPolicy},
 };
-use haft_react::{Extension, OutputError, QueueHandle, Run, RunHandle, run::Delivery};
-use haft_testing::ScriptedModel;
-use own_driver::{Member, Team, transfer_to};
+use haft_react::{Guardrail, ReactAgent, Verdict};
+use haft_testing::TestModel;
+use own_driver::{Decide, drive};
+use serde_json::Value;
+use tokio::{task::yield_now, time::timeout};
 
-fn tool(name: &str, policy: ToolPolicy) -> impl Tool + 'static {
-    let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object());
-    DynamicTool::new(definition, |_, _| async { "done" }).with_definition(|it| it.with_policy(policy))
+/// The results of a run, by the name of the tool.
+type Results = BTreeMap<String, String>;
+
+/// What survives a kill: the journal, and the world in which the tools act.
+#[derive(Clone)]
+struct World {
+    journal: PathBuf,
+    /// The executed calls: the name of the tool, and the size of the journal when the call started.
+    calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
+    /// `true` if calls do not end.
+    hangs: Arc<AtomicBool>,
 }
 
-fn hang() -> DynamicTool {
-    let definition = ToolDefinition::new(ToolName::sanitize("hang"), Schema::object());
-    DynamicTool::new(definition, |_, _| async {
-        pending::<()>().await;
-        "never"
-    })
+impl World {
+    fn new(name: &str) -> Self {
+        let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
+        let _ = fs::remove_file(&journal);
+        Self { journal, calls: Arc::default(), hangs: Arc::default() }
+    }
+
+    fn tool(&self, name: &'static str, policy: ToolPolicy) -> DynamicTool {
+        let world = self.clone();
+        let definition = ToolDefinition::new(ToolName::sanitize(name), Schema::object()).with_policy(policy);
+        DynamicTool::new(definition, move |_, _| {
+            let size = fs::read(&world.journal).unwrap().len();
+            world.calls.lock().unwrap().push((name, size));
+            let hangs = world.hangs.load(Ordering::Relaxed);
+            async move {
+                yield_now().await;
+                if hangs {
+                    pending::<()>().await;
+                }
+                format!("{name}: done")
+            }
+        })
+    }
+
+    /// Creates the agent of a new process. Its model calls each tool once, in one reply or in one
+    /// reply each, and answers with the results. The first answer is rejected.
+    fn agent(&self, calls_in_parallel: bool) -> ReactAgent {
+        let tools = Toolset::new()
+            .with_tool(self.tool("look", ToolPolicy::default().with_idempotent_calls()))
+            .with_tool(self.tool("order", ToolPolicy::default()))
+            .with_tool(self.tool("pay", ToolPolicy::default().with_approval()))
+            .with_tool(self.tool("ship", ToolPolicy::default().with_approval()));
+        let settings =
+            ChatSettings { parallel_tool_calls: Some(calls_in_parallel), ..ChatSettings::default() };
+        let agent = ReactAgent::builder(TestModel::new()).tools(tools).settings(settings);
+        let agent = agent.guardrail(Guardrail::call("calls", |_, cx| async move {
+            cx.set_information("seen");
+            Ok(Verdict::Pass)
+        }));
+        let agent = agent.output_validator(|_, cx| async move {
+            let is_first = cx.entries.get::<bool>("is_checked")?.is_none();
+            cx.entries.set("is_checked", &true)?;
+            Ok(if is_first { Verdict::retry("answer again") } else { Verdict::Pass })
+        });
+        agent.build().unwrap()
+    }
+
+    async fn drive(&self, decide: &Decide) -> own_driver::Result<RunOutput> {
+        drive(&self.agent(true), "Go.".into(), &self.journal, decide).await
+    }
+
+    /// Drives the run to its end, and approves all calls.
+    async fn finish(&self, calls_in_parallel: bool) -> Results {
+        let agent = self.agent(calls_in_parallel);
+        results(&drive(&agent, "Go.".into(), &self.journal, &approve).await.unwrap())
+    }
+
+    /// Returns how often the tool `name` was called.
+    fn times(&self, name: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|(tool, _)| *tool == name).count()
+    }
+
+    /// Asserts that each completed call ran once, except calls to the idempotent tool `look`, and
+    /// that only calls to the other tools are unconfirmed.
+    #[track_caller]
+    fn assert_each_ran_once(&self, results: &Results) {
+        assert!(results.keys().eq(["look", "order", "pay", "ship"]), "{results:?}");
+        for (tool, text) in results {
+            let times = self.times(tool);
+            if text.starts_with("unconfirmed") {
+                assert!(tool != "look" && times <= 1, "{tool} ran {times} times: {text}");
+            } else {
+                assert_eq!(*text, format!("{tool}: done"));
+                assert!(times == 1 || (tool == "look" && times > 0), "{tool} ran {times} times");
+            }
+        }
+    }
+
+    /// Kills the driver at each step and in the middle of each line, and at each byte of the last
+    /// outcome. Asserts that only a call in progress has another result or runs again.
+    async fn assert_survives_kills(&self, calls_in_parallel: bool) {
+        let expected = self.finish(calls_in_parallel).await;
+        self.assert_each_ran_once(&expected);
+        let (journal, calls) = (fs::read(&self.journal).unwrap(), self.calls.lock().unwrap().clone());
+        let in_progress = calls_in_progress(&journal);
+        assert_eq!(in_progress.len(), 6, "each call is executed, two of them again after an approval");
+        for size in kill_points(&journal) {
+            fs::write(&self.journal, &journal[..size]).unwrap();
+            *self.calls.lock().unwrap() = calls.iter().filter(|(_, at)| *at <= size).copied().collect();
+            let results = self.finish(calls_in_parallel).await;
+            self.assert_each_ran_once(&results);
+            for (tool, text) in &results {
+                let is_in_progress =
+                    in_progress.iter().any(|(name, sizes)| name == tool && sizes.contains(&size));
+                let is_unconfirmed = is_in_progress && tool != "look";
+                assert_eq!(*text != expected[tool], is_unconfirmed, "{tool} at {size}: {text}");
+                assert!(self.times(tool) < 2 || is_in_progress, "{tool} ran again at {size}");
+            }
+        }
+    }
 }
 
-fn team_of_one(model: ScriptedModel, tools: Toolset) -> Team {
-    Team::new([("one", Member::new(model, "Work.", tools, []).unwrap())])
+fn approve(_: &PendingCall) -> Option<Decision> {
+    Some(Decision::approved())
 }
 
-/// Creates a team of one agent with the extension `extension` and without tools, and runs it.
-async fn run_with(model: ScriptedModel, extension: Extension) -> Result<RunAnswer, AgentError> {
-    let team = Team::new([("one", Member::new(model, "Work.", Toolset::new(), [extension]).unwrap())]);
-    let mut run = team.begin("one", "Go.".into())?;
-    Ok(team.drive(&mut run, "one", RunContext::default(), &deny_all).await?.1)
+fn wait(_: &PendingCall) -> Option<Decision> {
+    None
 }
 
-/// Creates the tool `sell`, which pushes `count` calls to the tool `look`. Its result is the
-/// placeholders, or an error if the queue is full.
-fn sell(count: usize) -> impl Tool + 'static {
-    let definition = ToolDefinition::new(ToolName::sanitize("sell"), Schema::object());
-    let tool = DynamicTool::new(definition, move |_, cx| {
-        let push = || cx.state::<QueueHandle>()?.push_call("look", serde_json::json!({}));
-        let pushed: Result<Vec<_>, ToolError> = (0..count).map(|_| push()).collect();
-        async move { pushed.map(|placeholders| placeholders.join(" ")) }
-    });
-    tool.with_definition(|it| it.with_state_type(StateType::of::<QueueHandle>()))
+#[track_caller]
+fn results(output: &RunOutput) -> Results {
+    serde_json::from_str(output.text().unwrap()).unwrap()
 }
 
-fn deny_all(_: &PendingCall) -> Decision {
-    Decision::denied("no approvals here")
+/// Returns the calls that are executed in `journal`: the tool, and the sizes of the journal while
+/// the call is in progress. A call that waits is executed before and after its decision.
+fn calls_in_progress(journal: &[u8]) -> Vec<(String, Range<usize>)> {
+    let (mut start, mut end, mut calls) = (0, 0, Vec::new());
+    for line in journal.split_inclusive(|byte| *byte == b'\n') {
+        end += line.len();
+        let line: Value = serde_json::from_slice(line).unwrap();
+        let outcome = &line[1]["Apply"];
+        let tool = match outcome["type"].as_str() {
+            Some("called") => &outcome["data"]["result"]["name"],
+            Some("pending") => &outcome["data"]["call"]["name"],
+            Some(_) => continue,
+            None => {
+                start = end;
+                continue;
+            }
+        };
+        calls.push((tool.as_str().unwrap().to_owned(), start..end));
+    }
+    calls
 }
 
-fn results(transcript: &Transcript) -> Vec<&ToolResult> {
-    let results = transcript.messages().iter().filter_map(|message| match message.body() {
-        MessageBody::Tool(result) => Some(&**result),
-        _ => None,
-    });
-    results.collect()
-}
-
-/// Asserts that each call in `transcript` has exactly one result, and that results are in the order
-/// of the calls.
-fn assert_paired(transcript: &Transcript) {
-    let calls = transcript.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
-    assert!(calls.eq(results(transcript).iter().map(|result| &result.call_id)), "{transcript:?}");
-}
-
-#[test]
-fn program_hands_off_and_requests_approvals() -> Result<(), Box<dyn Error>> {
-    let output = Command::new(env!("CARGO_BIN_EXE_own-driver")).output()?;
-    let expected = r#"  to approve: order {"item": "paper", "boxes": 30}
-  to approve: order {"item": "paper", "boxes": 3}
-  price {"item":"paper"} -> 499
-  transfer_to_orders {} -> handed over
-  order {"item":"paper","boxes":30} -> denied: at most 5 boxes
-  order {"item":"paper","boxes":3} -> 3 boxes of paper are ordered
-orders: 3 boxes of paper are on their way, for 14.97.
-"#;
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
-    assert!(output.status.success());
-    Ok(())
+/// Returns sizes of `journal` at which the driver is killed.
+fn kill_points(journal: &[u8]) -> Vec<usize> {
+    let (mut sizes, mut end, mut last_outcome) = (Vec::new(), 0, 0..0);
+    for line in journal.split_inclusive(|byte| *byte == b'\n') {
+        let start = end;
+        end += line.len();
+        sizes.extend([start, start + line.len() / 2, end - 1]);
+        if String::from_utf8_lossy(line).contains("Apply") {
+            last_outcome = start..end;
+        }
+    }
+    sizes.into_iter().chain(last_outcome).chain([end]).collect()
 }
 
 #[tokio::test]
-async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
-    let first = ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
-    let second = ScriptedModel::new().reply_calls([("c", "look", "{}")]).reply_text("Done.");
-    let looking = || Toolset::new().with_tool(tool("look", ToolPolicy::default()));
-    let team = Team::new([
-        ("first", Member::new(first, "Begin.", looking().with_tool(transfer_to("second")), [])?),
-        ("second", Member::new(second.clone(), "End.", looking(), [])?),
-    ]);
-    let mut run = team.begin("first", "Go.".into())?;
-    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &deny_all).await?;
-    assert_eq!((&*agent, &*answer.text, answer.usage.requests), ("second", "Done.", 3));
-    assert_paired(&answer.transcript);
-    let request = &second.requests()[0];
-    assert_eq!(request.instructions.as_ref().map(|message| message.text()).as_deref(), Some("End."));
-    assert!(request.tools.get("transfer_to_second").is_none());
-
-    // The limit of the run must still apply after the hand-off to the second agent.
-    let first = ScriptedModel::new().reply_calls([("a", "transfer_to_second", "{}")]);
-    let team = Team::new([
-        ("first", Member::new(first, "Begin.", Toolset::new().with_tool(transfer_to("second")), [])?),
-        ("second", Member::new(second, "End.", looking(), [])?),
-    ]);
-    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-    let mut run = team.begin("first", RunInput::new("Go.").with_limits(limits))?;
-    let error = team.drive(&mut run, "first", RunContext::default(), &deny_all).await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))), "{error}");
-    Ok(())
+async fn run_with_parallel_calls_survives_a_kill_at_any_point() {
+    World::new("parallel-calls").assert_survives_kills(true).await;
 }
 
 #[tokio::test]
-async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
-    let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let model =
-        ScriptedModel::new().reply_calls([("a", "pay", "{}"), ("b", "pay", "{}")]).reply_text("Paid.");
-    let team = team_of_one(model, Toolset::new().with_tool(tool("pay", policy)));
-    let mut run = team.begin("one", "Pay.".into())?;
-    let decide = |call: &PendingCall| match &*call.call.id {
-        "a" => Decision::approved(),
-        _ => Decision::denied("once is enough"),
-    };
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &decide).await?;
-    let texts: Vec<_> = results(&answer.transcript).iter().map(|result| result.model_text()).collect();
-    assert_eq!(texts, ["done", "denied: once is enough"]);
-    Ok(())
+async fn run_with_many_steps_survives_a_kill_at_any_point() {
+    World::new("many-steps").assert_survives_kills(false).await;
+}
+
+/// Each process is killed after a few more polls than the one before.
+#[tokio::test]
+async fn run_survives_any_number_of_kills() {
+    for calls_in_parallel in [true, false] {
+        let world = World::new(&format!("many-kills-{calls_in_parallel}"));
+        let mut polls = 1;
+        let output = loop {
+            let agent = world.agent(calls_in_parallel);
+            let driver = drive(&agent, "Go.".into(), &world.journal, &approve);
+            match poll_times(driver, polls).await {
+                Some(output) => break output.unwrap(),
+                None => polls += 1,
+            }
+        };
+        assert!(polls > 3, "the first process was not killed");
+        world.assert_each_ran_once(&results(&output));
+    }
+}
+
+/// Polls `future` at most `times` times, and then drops it. Returns its output if it is ready.
+async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..times {
+        if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+            return Some(output);
+        }
+        yield_now().await;
+    }
+    None
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_calls([("a", "hang", "{}"), ("b", "look", "{}")]);
-    let team =
-        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
-    let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
-    let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
-    let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
-    assert_paired(&error.transcript);
-    let kinds: Vec<_> = results(&error.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
-    assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
-    Ok(())
+async fn only_idempotent_calls_are_repeated() {
+    let world = World::new("in-progress");
+    world.hangs.store(true, Ordering::Relaxed);
+    assert!(timeout(Duration::from_millis(1), world.drive(&approve)).await.is_err());
+    world.hangs.store(false, Ordering::Relaxed);
+    let results = world.finish(true).await;
+    world.assert_each_ran_once(&results);
+    assert_eq!((world.times("look"), results["look"].as_str()), (2, "look: done"));
+    assert!(results["order"].starts_with("unconfirmed"), "{results:?}");
+    assert_eq!(results["pay"], "pay: done");
 }
 
 #[tokio::test]
-async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "hang", "{}")]);
-    let team =
-        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
-    let mut run = team.begin("one", "Go.".into())?;
-    let context = RunContext::default();
-    let token = context.cancellation.clone();
-    let cancel = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        token.cancel();
-    };
-    let (ended, ()) = tokio::join!(team.drive(&mut run, "one", context, &deny_all), cancel);
-    let error = ended.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::Cancelled), "{error}");
-    assert_paired(&error.transcript);
-    Ok(())
-}
-
-/// A driver is dropped during a call. Another driver must be able to load the run from JSON and
-/// continue it.
-#[tokio::test]
-async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
-    let model =
-        ScriptedModel::new().reply_calls([("a", "hang", "{}"), ("b", "look", "{}")]).reply_text("Done.");
-    let team =
-        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
-    let mut run = team.begin("one", "Go.".into())?;
-    let drive = team.drive(&mut run, "one", RunContext::default(), &deny_all);
-    assert!(tokio::time::timeout(Duration::from_millis(50), drive).await.is_err());
-
-    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
-    let interrupted: Vec<_> = run.interrupted_calls().into_iter().map(|call| call.id).collect();
-    assert_eq!(interrupted, ["a"]);
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
-    assert_eq!(answer.text, "Done.");
-    let kinds: Vec<_> = results(&answer.transcript).iter().map(|it| it.failure().map(|it| it.kind)).collect();
-    assert_eq!(kinds, [Some(FailureKind::Unconfirmed), None]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn hook_changes_the_request() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_text("Done.");
-    let brief = Extension::new("brief").instructions("Be brief.").prepare(|mut request, cx| async move {
-        request.settings.max_tokens = Some(10);
-        request.instructions.push(format!("Step {}.", cx.step));
-        Ok(request)
-    });
-    run_with(model.clone(), brief).await?;
-    let request = &model.requests()[0];
-    let instructions = request.instructions.as_ref().map(|message| message.text());
-    assert_eq!(instructions.as_deref(), Some("Work.\n\nBe brief.\n\nStep 0."));
-    assert_eq!(request.settings.max_tokens, Some(10));
-    Ok(())
-}
-
-#[tokio::test]
-async fn hook_replaces_a_reply() -> Result<(), Box<dyn Error>> {
-    let secret = Extension::new("secret").after_reply(|mut reply, _| async move {
-        reply.message = "It is secret.".into();
-        Ok(reply)
-    });
-    assert_eq!(run_with(ScriptedModel::new().reply_text("It is 1234."), secret).await?.text, "It is secret.");
-    Ok(())
-}
-
-#[tokio::test]
-async fn validator_rejects_an_answer() -> Result<(), Box<dyn Error>> {
-    let polite = Extension::new("polite").output_validator(|output, cx| async move {
-        cx.entries.update("outputs", |count: &mut u32| *count += 1).map_err(OutputError::failed)?;
-        if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
-    });
-    let model = ScriptedModel::new().reply_text("Sit.").reply_text("Sit, please.");
-    let team = Team::new([("one", Member::new(model, "Work.", Toolset::new(), [polite])?)]);
-    let mut run = team.begin("one", "Go.".into())?;
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
-    assert_eq!(answer.text, "Sit, please.");
-    // The entries that the hook has changed are part of the run.
-    assert_eq!(run.extension_entries()["polite"]["outputs"], 2);
-    Ok(())
-}
-
-#[tokio::test]
-async fn failed_hook_ends_the_run() {
-    let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
-    let error = run_with(ScriptedModel::new().reply_text("Hi."), failing).await.unwrap_err();
-    assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "reply hook", .. }), "{error}");
-    assert_eq!(error.usage.requests, 1);
-}
-
-/// The driver delivers the messages of a handle, and closes the handle when the run ends.
-#[tokio::test]
-async fn handle_sends_messages_to_the_run() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_text("A poem about the sea.").reply_text("A poem about the sky.");
-    let team = team_of_one(model, Toolset::new());
-    let handle = RunHandle::new();
-    handle.enqueue("And the sky?", Delivery::Idle)?;
-    let input = handle.bind("Write a poem about the sea.");
-    let context = input.context.clone();
-    let mut run = team.begin("one", input)?;
-    let (_, answer) = team.drive(&mut run, "one", context, &deny_all).await?;
-    assert_eq!(answer.text, "A poem about the sky.");
-    assert!(handle.enqueue("Too late.", Delivery::Idle).is_err());
-    Ok(())
-}
-
-/// The calls that a tool pushes are executed before its call has a result. In this result, their
-/// results replace the placeholders.
-#[tokio::test]
-async fn tool_pushes_calls() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Sold.");
-    let tools = Toolset::new().with_tool(sell(2)).with_tool(tool("look", ToolPolicy::default()));
-    let team = team_of_one(model.clone(), tools);
-    let mut run = team.begin("one", "Sell.".into())?;
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
-    assert_eq!((&*answer.text, answer.steps[0].result.model_text()), ("Sold.", "done done".into()));
-    let last = model.requests()[1].messages.iter().last().map(|message| message.text());
-    assert_eq!(last.as_deref(), Some("done done"));
-    assert_eq!(run.transcript().len(), 4);
-    Ok(())
-}
-
-/// A call can push only a limited number of calls. A call that exceeds this quota fails, and its
-/// pushed calls are not executed.
-#[tokio::test]
-async fn pushed_calls_have_a_quota() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_calls([("a", "sell", "{}")]).reply_text("Too many.");
-    let tools = Toolset::new()
-        .with_tool(sell(limits::QUEUE_CALLS_TOTAL + 1))
-        .with_tool(tool("look", ToolPolicy::default()));
-    let team = team_of_one(model, tools);
-    let mut run = team.begin("one", "Sell.".into())?;
-    let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
-    let text = answer.steps[0].result.model_text();
-    assert!(text.contains("no more calls can be pushed"), "{text}");
-    assert_eq!(answer.steps.len(), 1);
-    Ok(())
-}
-
-/// Creates the tool `say`, which enqueues a message through `handle`. Its result is an error if the
-/// handle is closed.
-fn say(handle: &RunHandle) -> DynamicTool {
-    let definition = ToolDefinition::new(ToolName::sanitize("say"), Schema::object());
-    let handle = handle.clone();
-    DynamicTool::new(definition, move |_, _| {
-        let said = handle.enqueue("Hurry.", Delivery::NextRequest).map_err(ToolError::failed);
-        async move { said.map(|()| "said") }
-    })
-}
-
-/// Creates a team in which the member "first" has `tools` and can hand off to the member "second".
-fn team_of_two(first: ScriptedModel, tools: Toolset, second: ScriptedModel) -> Team {
-    Team::new([
-        ("first", Member::new(first, "Begin.", tools.with_tool(transfer_to("second")), []).unwrap()),
-        ("second", Member::new(second, "End.", Toolset::new(), []).unwrap()),
-    ])
-}
-
-fn approve_all(_: &PendingCall) -> Decision {
-    Decision::approved()
-}
-
-fn with_approval() -> ToolPolicy {
-    ToolPolicy { requires_approval: true, ..ToolPolicy::default() }
-}
-
-#[tokio::test]
-async fn handle_stays_open_after_an_approval() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new()
-        .reply_calls([("a", "pay", "{}")])
-        .reply_calls([("b", "say", "{}")])
-        .reply_text("Done.");
-    let handle = RunHandle::new();
-    let tools = Toolset::new().with_tool(tool("pay", with_approval())).with_tool(say(&handle));
-    let team = team_of_one(model.clone(), tools);
-    let input = handle.bind("Go.");
-    let context = input.context.clone();
-    let mut run = team.begin("one", input)?;
-    let (_, answer) = team.drive(&mut run, "one", context, &approve_all).await?;
-    assert_eq!(answer.steps[1].result.model_text(), "said");
-    let last = model.requests()[2].messages.iter().last().map(|message| message.text());
-    assert_eq!(last.as_deref(), Some("Hurry."));
-    Ok(())
-}
-
-/// Enqueued messages follow the results of a step. They must not hide the hand-off of this step. A
-/// hand-off also waits for the approval of a pushed call.
-#[tokio::test]
-async fn handoff_follows_pushed_calls_and_messages() -> Result<(), Box<dyn Error>> {
-    for policy in [ToolPolicy::default(), with_approval()] {
-        let handle = RunHandle::new();
-        let calls = [("a", "sell", "{}"), ("b", "say", "{}"), ("c", "transfer_to_second", "{}")];
-        let second = ScriptedModel::new().reply_text("Done.");
-        let tools = Toolset::new().with_tool(sell(1)).with_tool(say(&handle)).with_tool(tool("look", policy));
-        let team = team_of_two(ScriptedModel::new().reply_calls(calls), tools, second);
-        let input = handle.bind("Go.");
-        let context = input.context.clone();
-        let mut run = team.begin("first", input)?;
-        let (agent, answer) = team.drive(&mut run, "first", context, &approve_all).await?;
-        assert_eq!((&*agent, &*answer.text), ("second", "Done."));
-        assert_paired(&answer.transcript);
+async fn any_later_process_can_decide() {
+    let world = World::new("decisions");
+    for _ in 0..3 {
+        let RunOutput::Suspended(suspended) = world.drive(&wait).await.unwrap() else {
+            panic!("there is no decision yet")
+        };
+        let names: Vec<_> = suspended.undecided_calls().iter().map(|it| it.call.name.clone()).collect();
+        assert_eq!(names, ["pay", "ship"]);
     }
-    Ok(())
+    let pay = |it: &PendingCall| (it.call.name == "pay").then(Decision::approved);
+    assert!(matches!(world.drive(&pay).await, Ok(RunOutput::Suspended(_))));
+    assert_eq!(world.times("pay"), 1);
+
+    let deny = |_: &PendingCall| Some(Decision::denied("too late"));
+    let answer = results(&world.drive(&deny).await.unwrap());
+    assert_eq!((answer["pay"].as_str(), answer["ship"].as_str()), ("pay: done", "denied: too late"));
+    // The answer is in the journal.
+    assert_eq!(results(&world.drive(&wait).await.unwrap()), answer);
+    let times: Vec<_> = ["look", "order", "pay", "ship"].into_iter().map(|tool| world.times(tool)).collect();
+    assert_eq!(times, [1, 1, 1, 0]);
 }
 
 #[tokio::test]
-async fn failed_run_continues_with_the_member_of_the_last_handoff() -> Result<(), Box<dyn Error>> {
-    let first = ScriptedModel::new().reply_calls([("a", "transfer_to_second", "{}")]);
-    let second = ScriptedModel::new().fail(ModelError::failed("503")).reply_text("Done.");
-    let team = team_of_two(first, Toolset::new(), second);
-    let mut run = team.begin("first", "Go.".into())?;
-    team.drive(&mut run, "first", RunContext::default(), &deny_all).await.unwrap_err();
-    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
-    let (agent, answer) = team.drive(&mut run, "first", RunContext::default(), &deny_all).await?;
-    assert_eq!((&*agent, &*answer.text), ("second", "Done."));
-    Ok(())
+async fn two_processes_cannot_drive_a_run() {
+    let world = World::new("two-processes");
+    world.hangs.store(true, Ordering::Relaxed);
+    let mut first = pin!(world.drive(&approve));
+    while world.times("order") == 0 {
+        assert!(poll_times(first.as_mut(), 1).await.is_none());
+    }
+    let journal = fs::read(&world.journal).unwrap();
+    assert!(world.drive(&approve).await.is_err());
+    assert_eq!(fs::read(&world.journal).unwrap(), journal);
 }
 
-/// A child agent uses up the tokens of the run, so no further request is allowed.
 #[tokio::test]
-async fn usage_of_child_agents_counts_towards_the_limits() -> Result<(), Box<dyn Error>> {
-    let definition = ToolDefinition::new(ToolName::sanitize("research"), Schema::object());
-    let research = DynamicTool::new(definition, |_, cx| async move {
-        cx.report_usage(Usage::one_request(1_000, 0));
-        "found"
-    });
-    let model = ScriptedModel::new().reply_calls([("a", "research", "{}")]);
-    let team = team_of_one(model, Toolset::new().with_tool(research));
-    let limits = RunLimits { total_tokens: Some(500), ..RunLimits::default() };
-    let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
-    let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(500))), "{error}");
-    Ok(())
+async fn damaged_journal_is_an_error() {
+    let world = World::new("damaged");
+    world.finish(true).await;
+    let mut journal = fs::read(&world.journal).unwrap();
+    journal[0] = b'#';
+    fs::write(&world.journal, &journal).unwrap();
+    assert!(world.drive(&approve).await.is_err());
+    assert_eq!(fs::read(&world.journal).unwrap(), journal);
 }
 
-/// The transcript of an error has a result for each call, although the run itself can continue.
-#[tokio::test]
-async fn error_during_open_calls_has_a_closed_transcript() -> Result<(), Box<dyn Error>> {
-    let model = ScriptedModel::new().reply_calls([("a", "look", "{}")]);
-    let team = team_of_one(model, Toolset::new().with_tool(tool("look", with_approval())));
-    let mut run = team.begin("one", "Go.".into())?;
-    let wrong = |_: &PendingCall| Decision::output("not an approval");
-    let error = team.drive(&mut run, "one", RunContext::default(), &wrong).await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::UnexpectedOutcome(_)), "{error}");
-    assert_paired(&error.transcript);
-    assert_eq!(run.pending_calls().len(), 1);
-    Ok(())
+#[test]
+fn driver_has_at_most_60_lines_of_code() {
+    let lines = include_str!("../src/lib.rs").lines().map(str::trim);
+    assert!(lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count() <= 60);
 }

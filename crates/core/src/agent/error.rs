@@ -77,7 +77,7 @@ pub enum AgentErrorKind {
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
     HookFailed {
-        /// The kind of the failed hook, such as `output validator`.
+        /// The kind of the failed hook, such as `answer hook`.
         hook: &'static str,
         /// The error of the failed hook.
         source: crate::call::BoxError,

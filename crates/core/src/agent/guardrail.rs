@@ -38,6 +38,12 @@ pub enum GuardrailStage {
     Call,
     /// The result of a tool call.
     CallResult,
+    /// A model request, before it is sent.
+    Request,
+    /// A reply of the model.
+    Reply,
+    /// All tool calls of a reply with their results.
+    CallResults,
 }
 
 /// The action of a guardrail.
@@ -49,6 +55,8 @@ pub enum GuardrailAction {
     Pass,
     /// The guardrail changed the data.
     Rewrite,
+    /// The guardrail rejected the data with a text for the model, which tries again.
+    Retry,
     /// The guardrail replaced the data with a text for the model or the user.
     Block,
     /// The guardrail ended the run.
@@ -64,6 +72,9 @@ impl fmt::Display for GuardrailStage {
             Self::Answer => "answer",
             Self::Call => "call",
             Self::CallResult => "call result",
+            Self::Request => "request",
+            Self::Reply => "reply",
+            Self::CallResults => "call results",
         })
     }
 }

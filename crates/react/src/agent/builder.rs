@@ -3,14 +3,12 @@ use std::{sync::Arc, time::Duration};
 use haft_core::{
     ChatModel, Message, Schema, Toolset,
     agent::RunLimits,
-    call::Failure,
     content::Content,
     export::schemars::JsonSchema,
     limits,
     model::{ChatSettings, ToolChoice},
-    pipeline::RepairHook,
     schema::SchemaError,
-    tool::{FailedCall, FailureHook, HostState, StateType},
+    tool::{HostState, StateType},
     usage::Prices,
 };
 
@@ -53,8 +51,8 @@ pub struct ReactAgentBuilder {
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
-    /// The hooks added by methods of the builder.
-    pub(super) own_hooks: Extension,
+    /// The hooks and adaptors added by methods of the builder.
+    pub(super) own: Extension,
     pub(super) extensions: Vec<Extension>,
     pub(super) hook_timeout: Duration,
     pub(super) call_settings: CallSettings,
@@ -74,7 +72,7 @@ impl ReactAgentBuilder {
             output_error: None,
             chain_of_thought: false,
             compactor: None,
-            own_hooks: Extension::new(""),
+            own: Extension::new(""),
             extensions: Vec::new(),
             hook_timeout: limits::HOOK_TIMEOUT,
             call_settings: CallSettings::default(),
@@ -107,26 +105,6 @@ impl ReactAgentBuilder {
     /// ```
     pub fn tool_timeout(mut self, timeout: Duration) -> Self {
         self.call_settings.timeout = Some(timeout);
-        self
-    }
-
-    /// Adds a hook that can replace the failures of tool calls, for example their text for the
-    /// model. The hooks of [tools](haft_core::tool::ToolPolicy::failure_hook) and of their
-    /// [pipelines](haft_core::Pipeline::with_failure_hook) are called first. See
-    /// [`FailureHook`](haft_core::tool::FailureHook).
-    pub fn tool_failure_hook(
-        mut self,
-        hook: impl Fn(&FailedCall<'_>) -> Option<Failure> + Send + Sync + 'static,
-    ) -> Self {
-        self.call_settings.failure_hooks.push(FailureHook::new(hook));
-        self
-    }
-
-    /// Adds a hook that repairs the arguments of tool calls that are malformed or violate the input
-    /// schema. The hooks of the toolset's [pipeline](haft_core::Pipeline::with_repair_hook) are
-    /// called first. See [`RepairHook`].
-    pub fn repair_hook(mut self, hook: impl RepairHook + 'static) -> Self {
-        self.call_settings.repair_hooks.push(Arc::new(hook));
         self
     }
 

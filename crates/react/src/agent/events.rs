@@ -2,9 +2,8 @@
 
 use std::{
     future::Future,
-    mem,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -28,52 +27,12 @@ const EVENT_BUFFER_SIZE: usize = 64;
 #[derive(Clone)]
 pub(crate) struct EventSink {
     reader: Option<mpsc::Sender<RunEvent>>,
-    /// The events that are held back. `None` if events are sent immediately.
-    held: Option<Arc<Mutex<HeldEvents>>>,
-}
-
-/// The events of a reply, which are held back until the input guardrails have passed the input.
-#[derive(Default)]
-struct HeldEvents {
-    events: Vec<RunEvent>,
-    is_released: bool,
 }
 
 impl EventSink {
     /// Creates a sink without a reader, which discards all events.
     pub(crate) fn unobserved() -> Self {
-        Self { reader: None, held: None }
-    }
-
-    /// Returns a sink for the same reader that holds back the events of a reply until
-    /// [`release`](Self::release). Dropping the sink drops these events.
-    pub(super) fn holding(&self) -> Self {
-        Self { reader: self.reader.clone(), held: self.has_reader().then(Arc::default) }
-    }
-
-    /// Sends the events that were held back. Later events are sent immediately.
-    pub(super) async fn release(&self) {
-        let Some(held) = &self.held else { return };
-        let events = {
-            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.is_released = true;
-            mem::take(&mut held.events)
-        };
-        for event in events {
-            self.send(|| event).await;
-        }
-    }
-
-    /// Holds back `event`, or returns it if it must be sent now. The start of a request is sent at
-    /// once, because it contains no data of the reply.
-    fn hold(&self, event: RunEvent) -> Option<RunEvent> {
-        let Some(held) = &self.held else { return Some(event) };
-        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.is_released || matches!(event, RunEvent::RequestStarted { .. }) {
-            return Some(event);
-        }
-        held.events.push(event);
-        None
+        Self { reader: None }
     }
 
     /// Returns `true` if the events have a reader.
@@ -84,15 +43,6 @@ impl EventSink {
     /// Sends the event that `event` returns, and waits while the buffer is full. `event` is not
     /// called if there is no reader.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
-        if self.held.is_none() {
-            return self.send(event).await;
-        }
-        if let Some(event) = self.hold(event()) {
-            self.send(|| event).await;
-        }
-    }
-
-    async fn send(&self, event: impl FnOnce() -> RunEvent) {
         // `reserve` fails only while the stream is being dropped. The driver is dropped with it, so
         // the event is not needed any more.
         if let Some(reader) = &self.reader
@@ -135,7 +85,7 @@ where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(EVENT_BUFFER_SIZE);
-    let driver = driver(EventSink { reader: Some(sender), held: None }).boxed();
+    let driver = driver(EventSink { reader: Some(sender) }).boxed();
     EventStream { events, driver: Some(driver), end: None }.boxed()
 }
 

@@ -6,9 +6,9 @@ use haft_core::{agent::AgentStep, call::BoxError, message::TranscriptView};
 
 use super::ReactAgentBuilder;
 use crate::{
-    Output, OutputError,
-    extension::{ClearToolResults, Extension, Guardrail, StepContext, StepRequest},
-    run::CallReview,
+    Extension, Guardrail, Hook,
+    hook::{HookContext, HookResult, RequestDraft},
+    output::Output,
 };
 
 /// Hooks and extensions.
@@ -20,55 +20,49 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds a guardrail over the input, the answer, the calls or the results of each run. See
-    /// [`Guardrail`] for an example, and for the order and the effects of guardrails.
-    pub fn guardrail(self, guardrail: Guardrail) -> Self {
-        self.change_own_hooks(|own| own.guardrail(guardrail))
+    /// Adds a hook. See [`Hook`] for an example.
+    pub fn hook(self, hook: impl Hook + 'static) -> Self {
+        self.change_own(|own| own.hook(hook))
     }
 
-    /// Adds a history processor: a function that changes the messages of each request, and never
-    /// the transcript. See [`Extension::history_processor`] for its rules and an example.
+    /// Adds a guardrail: a named hook over the input, the answer, the calls or the results of each
+    /// run. See [`Guardrail`] for an example.
+    pub fn guardrail(self, guardrail: Guardrail) -> Self {
+        self.change_own(|own| own.guardrail(guardrail))
+    }
+
+    /// Adds a hook that changes the messages of each request, and never the transcript. See
+    /// [`Extension::history_processor`] for its rules and an example.
     pub fn history_processor(
         self,
-        name: impl Into<String>,
-        process: impl Fn(TranscriptView, &StepContext) -> Result<TranscriptView, BoxError> + Send + Sync + 'static,
+        process: impl Fn(TranscriptView, &HookContext) -> Result<TranscriptView, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.change_own_hooks(|own| own.history_processor(name, process))
+        self.change_own(|own| own.history_processor(process))
     }
 
-    /// Clears the text of old tool results in requests. See [`ClearToolResults`] for an example.
-    pub fn clear_tool_results(self, clear: ClearToolResults) -> Self {
-        self.change_own_hooks(|own| own.clear_tool_results(clear))
-    }
-
-    /// Applies `change` to the hooks of the builder.
-    fn change_own_hooks(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
-        self.own_hooks = change(mem::replace(&mut self.own_hooks, Extension::new("")));
+    /// Applies `change` to the extension of the builder.
+    fn change_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
+        self.own = change(mem::replace(&mut self.own, Extension::new("")));
         self
     }
 
-    /// Adds an output validator, which accepts, changes or rejects each answer. Refusals are not
-    /// validated. If an answer is rejected, the model receives the reason and answers again.
-    ///
-    /// Validators run in order, each on its own tokio task. Each validator receives the output of
-    /// the previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
-    /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed). If the run is
-    /// interrupted during the validation, the validators run again when it continues.
+    /// Adds an output validator: a hook that accepts, changes or rejects each answer. If an answer
+    /// is rejected with [`Retry`](crate::Verdict::Retry), the model reads the reason and answers
+    /// again. See [`Hook::on_answer`].
     ///
     /// # Examples
     ///
     /// ```
-    /// use haft_core::Agent;
+    /// use haft_react::{ReactAgent, Verdict};
     /// use haft_testing::ScriptedModel;
-    /// use haft_react::{OutputError, ReactAgent};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let agent = ReactAgent::builder(ScriptedModel::new().reply_text("Maybe.").reply_text("Yes."))
     ///     .output_validator(|output, _cx| async move {
-    ///         match output.text.as_str() {
-    ///             "Yes." | "No." => Ok(output),
-    ///             _ => Err(OutputError::retry("answer \"Yes.\" or \"No.\"")),
-    ///         }
+    ///         Ok(match output.text.as_str() {
+    ///             "Yes." | "No." => Verdict::Pass,
+    ///             _ => Verdict::retry("answer \"Yes.\" or \"No.\""),
+    ///         })
     ///     })
     ///     .build()?;
     /// assert_eq!(agent.run("Is 7 a prime?").await?.text()?, "Yes.");
@@ -77,29 +71,30 @@ impl ReactAgentBuilder {
     /// ```
     pub fn output_validator<F, Fut>(self, validator: F) -> Self
     where
-        F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
+        F: Fn(Output, HookContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HookResult<Output>> + Send + 'static,
     {
-        self.change_own_hooks(|own| own.output_validator(validator))
+        self.change_own(|own| own.output_validator(validator))
     }
 
-    /// Adds a hook that decides after the calls of each reply whether the run continues. The hook
-    /// receives the calls with their results, also the failed ones, in call order. The run
-    /// continues, ends with the results, or ends with another answer, as the [`CallReview`]
-    /// specifies. The stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool).
-    ///
-    /// The hook runs after all calls of the reply have results. A reply with a suspended call is
-    /// therefore reviewed after the call was resumed. The hook does not run if a [stop tool](Self::stop_on) or a hand-off succeeded, or if
-    /// a limit closed the calls. An answer of the hook passes the output validators. The first
-    /// hook that ends the run decides. An error, a panic or a [timeout](Self::hook_timeout) ends
-    /// the run with
-    /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed).
+    /// Adds a hook that judges or changes each complete reply, see [`Hook::after_reply`].
+    pub fn after_reply<F, Fut>(self, judge: F) -> Self
+    where
+        F: Fn(crate::dialect::Reply, HookContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HookResult<crate::dialect::Reply>> + Send + 'static,
+    {
+        self.change_own(|own| own.after_reply(judge))
+    }
+
+    /// Adds a hook that judges the calls of each reply with their results, also the failed ones, in
+    /// call order. With [`Pass`](crate::Verdict::Pass), the run continues. With
+    /// [`Replace`](crate::Verdict::Replace), it ends with this answer. See [`Hook::after_calls`].
     ///
     /// # Examples
     ///
     /// ```
     /// use haft_core::{tool, Toolset};
-    /// use haft_react::{ReactAgent, run::CallReview};
+    /// use haft_react::{Output, ReactAgent, Verdict};
     /// use haft_testing::ScriptedModel;
     ///
     /// /// Looks up a price.
@@ -112,10 +107,10 @@ impl ReactAgentBuilder {
     /// let model = ScriptedModel::new().reply_calls([("a", "price", r#"{"item":"pen"}"#)]);
     /// let agent = ReactAgent::builder(model)
     ///     .tools(Toolset::new().with_tool(Price))
-    ///     .review_calls(|calls, _cx| async move {
+    ///     .after_calls(|calls, _cx| async move {
     ///         Ok(match calls.iter().find(|call| call.tool_name == "price" && call.result.is_success()) {
-    ///             Some(call) => CallReview::answer(format!("It costs {}.", call.result.model_text())),
-    ///             None => CallReview::Continue,
+    ///             Some(call) => Verdict::Replace(Output::new(format!("It costs {}.", call.result.model_text()))),
+    ///             None => Verdict::Pass,
     ///         })
     ///     })
     ///     .build()?;
@@ -123,12 +118,12 @@ impl ReactAgentBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn review_calls<F, Fut>(self, hook: F) -> Self
+    pub fn after_calls<F, Fut>(self, judge: F) -> Self
     where
-        F: Fn(Arc<[AgentStep]>, StepContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<CallReview, BoxError>> + Send + 'static,
+        F: Fn(Arc<[AgentStep]>, HookContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HookResult<Output>> + Send + 'static,
     {
-        self.change_own_hooks(|own| own.review_calls(hook))
+        self.change_own(|own| own.after_calls(judge))
     }
 
     /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
@@ -172,14 +167,14 @@ impl ReactAgentBuilder {
     /// ```
     pub fn dynamic_instructions<F, Fut>(self, instructions: F) -> Self
     where
-        F: Fn(StepContext) -> Fut + Send + Sync + 'static,
+        F: Fn(HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.change_own_hooks(|own| own.dynamic_instructions(instructions))
+        self.change_own(|own| own.dynamic_instructions(instructions))
     }
 
     /// Adds a hook that can change each request: its tools, tool choice, settings,
-    /// [model](StepRequest::use_model) and [dialect](StepRequest::use_dialect). The hook can also
+    /// [model](RequestDraft::use_model) and [dialect](RequestDraft::use_dialect). The hook can also
     /// add instructions for this step.
     ///
     /// The hook runs before each request. When a run is resumed, the hook also runs once before the
@@ -224,9 +219,9 @@ impl ReactAgentBuilder {
     /// ```
     pub fn prepare<F, Fut>(self, prepare: F) -> Self
     where
-        F: Fn(StepRequest, StepContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<StepRequest, BoxError>> + Send + 'static,
+        F: Fn(RequestDraft, HookContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<RequestDraft, BoxError>> + Send + 'static,
     {
-        self.change_own_hooks(|own| own.prepare(prepare))
+        self.change_own(|own| own.prepare(prepare))
     }
 }

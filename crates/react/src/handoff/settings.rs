@@ -7,7 +7,7 @@ use haft_core::{Schema, ToolError, call::BoxError, export::schemars::JsonSchema,
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{agent::HandoffCondition, extension::StepContext};
+use crate::{agent::HandoffCondition, hook::HookContext};
 
 type InputCheck = Arc<dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync>;
 type HandoffHook =
@@ -76,7 +76,7 @@ pub(super) struct HandoffInput {
 pub struct HandoffContext {
     /// The run, its state, its usage and its transcript. Its `entries` are those of the extension
     /// named `""`.
-    pub step: StepContext,
+    pub context: HookContext,
     /// The name of the agent that hands off.
     pub from: String,
     /// The name of the next agent.
@@ -122,9 +122,9 @@ impl Handoff {
     /// Sets the hook that runs before the next agent takes over, for example to load its data.
     /// Replaces an earlier hook.
     ///
-    /// The hook runs once per hand-off, after all calls of the reply. It runs on its own tokio
-    /// task, with the [hook timeout](crate::ReactAgentBuilder::hook_timeout) of the agent that
-    /// hands off. A cancellation of the run aborts it.
+    /// The hook runs after all calls of the reply, and again after a crash during it. It runs on
+    /// its own tokio task, with the [hook timeout](crate::ReactAgentBuilder::hook_timeout) of the
+    /// agent that hands off. A cancellation of the run aborts it.
     ///
     /// An error, a panic or a timeout ends the run with
     /// [`AgentErrorKind::HookFailed`](haft_core::agent::AgentErrorKind::HookFailed), and no
@@ -171,7 +171,7 @@ impl Handoff {
     /// ```
     pub fn enabled_if<F, Fut>(mut self, condition: F) -> Self
     where
-        F: Fn(StepContext) -> Fut + Send + Sync + 'static,
+        F: Fn(HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<bool, BoxError>> + Send + 'static,
     {
         self.condition = Some(Arc::new(move |cx| condition(cx).boxed()));

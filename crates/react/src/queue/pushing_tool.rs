@@ -1,13 +1,13 @@
 //! Tools that push calls. The pushed calls are executed before the call that pushed them has a
 //! result.
 
-use std::{fmt, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use haft_core::{
     Pipeline, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput, Toolset,
     call::{Decision, Failure, Pending, PendingCall, PendingKind, ToolResponse},
     export::async_trait,
-    pipeline::{Batch, CallOutcome},
+    pipeline::CallOutcome,
     tool::{OnCancel, RunContext, StateType, ToolPolicy},
     toolset::ToolList,
 };
@@ -16,33 +16,11 @@ use serde_json::{Value, json};
 use tokio::time::sleep_until;
 
 use super::{PendingQueue, QueueHandle, QueuedResults, Quota};
+use crate::run::CallBatch;
 
-/// The part of a driver that tools need to push calls. See [`with_queues`].
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::{Pipeline, tool::RunContext, toolset::ToolList};
-/// use haft_react::queue::{QueueHost, QueueScope};
-///
-/// /// The tools that were offered to the model.
-/// struct Offered(ToolList);
-///
-/// impl QueueHost for Offered {
-///     fn tools(&self) -> &ToolList {
-///         &self.0
-///     }
-///
-///     fn pipeline(&self) -> Pipeline {
-///         Pipeline::new()
-///     }
-/// }
-///
-/// let host = Offered(ToolList::default());
-/// let for_calls = QueueScope::new(host).in_context(RunContext::default());
-/// ```
+/// The part of an agent that tools need to push calls.
 #[async_trait]
-pub trait QueueHost: Send + Sync {
+pub(crate) trait QueueHost: Send + Sync {
     /// Returns the tools that can be called by pushed calls.
     fn tools(&self) -> &ToolList;
 
@@ -51,7 +29,7 @@ pub trait QueueHost: Send + Sync {
 
     /// Called before the pushed calls of `batch` are executed. The host can emit events, deny calls
     /// and change arguments. It must not add or remove calls.
-    async fn before_calls(&self, _batch: &mut Batch) {}
+    async fn before_calls(&self, _batch: &mut CallBatch) {}
 
     /// Called with the outcome of each pushed call. The host can emit events and change the
     /// outcome.
@@ -62,7 +40,7 @@ pub trait QueueHost: Send + Sync {
 
 /// The [`QueueHost`] of some calls, in the host state of their context.
 #[derive(Clone)]
-pub struct QueueScope {
+pub(crate) struct QueueScope {
     host: Arc<dyn QueueHost>,
     /// The tools whose calls led to the calls of this scope, from the outermost to the innermost
     /// one. Empty for the calls of a reply.
@@ -73,7 +51,7 @@ pub struct QueueScope {
 
 impl QueueScope {
     /// Creates the scope for the calls of a reply.
-    pub fn new(host: impl QueueHost + 'static) -> Self {
+    pub(crate) fn new(host: impl QueueHost + 'static) -> Self {
         Self { host: Arc::new(host), callers: Arc::default(), quota: None }
     }
 
@@ -82,17 +60,11 @@ impl QueueScope {
     /// A [`QueueHandle`] in the context is closed. It belongs to the call that started this run,
     /// for example of an agent used as a tool, and would push calls to the tools of another agent.
     #[must_use]
-    pub fn in_context(self, mut context: RunContext) -> RunContext {
+    pub(crate) fn in_context(self, mut context: RunContext) -> RunContext {
         if context.state.get::<QueueHandle>().is_some() {
             context.state = context.state.with_value(QueueHandle::closed());
         }
         RunContext { state: context.state.with_value(self), ..context }
-    }
-}
-
-impl fmt::Debug for QueueScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueueScope").field("callers", &self.callers).finish_non_exhaustive()
     }
 }
 
@@ -106,40 +78,21 @@ impl fmt::Debug for QueueScope {
 /// - The timeout of the tool includes the pushed calls.
 /// - A pushed call counts towards the limits of the [`RunBudget`](crate::run::RunBudget) in the
 ///   context. A call that a limit forbids is denied.
-///
-/// An agent wraps its tools itself. A custom driver calls this function, and adds a [`QueueScope`]
-/// to the context of the calls. Without a scope, the tools are called directly.
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::{ToolError, Toolset, tool};
-/// use haft_react::{QueueHandle, queue::with_queues};
-/// use serde_json::json;
-///
-/// /// Writes an offer for a pen.
-/// #[tool]
-/// fn offer(#[tool(state)] calls: QueueHandle) -> Result<String, ToolError> {
-///     Ok(format!("A pen is {}.", calls.push_call("price", json!({"item": "pen"}))?))
-/// }
-///
-/// let tools = with_queues(Toolset::new().with_tool(Offer));
-/// ```
 #[must_use]
-pub fn with_queues(tools: Toolset) -> Toolset {
+pub(crate) fn with_queues(tools: Toolset) -> Toolset {
     tools.adapted(|tool: &Arc<dyn Tool>| Some(PushingTool::wrap(tool)))
 }
 
 /// A tool whose calls have a queue.
 struct PushingTool {
     tool: Arc<dyn Tool>,
-    /// The definition of `tool` for the pipeline. It requires no [`QueueHandle`] from the host
-    /// program.
+    /// The definition of `tool`, which no longer requires a [`QueueHandle`] from the host program.
     definition: ToolDefinition,
 }
 
 /// A call of a pushing tool that waits for pushed calls, as saved in the continuation of the call.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SuspendedPush {
     pushed_calls: PendingQueue,
     /// The output of the tool, with placeholders.
@@ -227,13 +180,7 @@ impl SuspendedPush {
             return Ok(None);
         };
         // Another continuation belongs to the tool itself.
-        if continuation.get("pushed_calls").is_none() {
-            return Ok(None);
-        }
-        let mut saved = Self::deserialize(continuation).map_err(|error| ToolError::Failed {
-            message: "cannot read the saved state of the pushed calls".to_owned(),
-            source: Some(error.into()),
-        })?;
+        let Ok(mut saved) = Self::deserialize(continuation) else { return Ok(None) };
         for (id, decision) in decisions {
             saved.pushed_calls.on_decision(id, decision.clone()).map_err(ToolError::failed)?;
         }

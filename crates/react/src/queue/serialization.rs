@@ -4,7 +4,7 @@ use haft_core::ToolCall;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{PendingQueue, QueuedResults, Quota};
-use crate::open_calls::OpenCalls;
+use crate::run::OpenCalls;
 
 impl PendingQueue {
     /// The version of the JSON format. Queues with another version are rejected.
@@ -42,15 +42,14 @@ impl Serialize for PendingQueue {
 
 impl<'de> Deserialize<'de> for PendingQueue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = serde_json::Value::deserialize(deserializer)?;
-        if saved.get("version") != Some(&Self::VERSION.into()) {
+        let SavedQueue { version, max_calls, quota, waiting, open, results } =
+            SavedQueue::deserialize(deserializer)?;
+        if version != Self::VERSION {
             let known = Self::VERSION;
             return Err(D::Error::custom(format!(
                 "the format of this queue is not known here, only {known}: read it with the version of haft that wrote it"
             )));
         }
-        let SavedQueue { max_calls, quota, waiting, open, results, .. } =
-            SavedQueue::deserialize(saved).map_err(D::Error::custom)?;
         let quota = Quota::new(max_calls.max(quota), quota);
         Ok(Self { waiting, open, results, ..Self::of(&quota) })
     }

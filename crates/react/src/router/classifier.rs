@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::{Message, agent::AgentError, export::async_trait, message::MessageBody, usage::Usage};
 
 use super::{Keyword, Route, RouteTable, is_clarification};
-use crate::run::is_from_user;
+use crate::transcript::is_from_user;
 
 /// A strategy for selecting the route of a task. [`KeywordClassifier`]
 /// and [`ModelClassifier`](super::ModelClassifier) implement this trait.

@@ -13,7 +13,7 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use super::{Classifier, RouteChoice, RouteTable, classifier::last_answer_index};
-use crate::{dialect::find_json_object, run::is_from_user};
+use crate::{dialect::find_json_object, transcript::is_from_user};
 
 /// The value of `route` in the model's reply if the route is not clear.
 const UNCLEAR_ROUTE: &str = "unclear";

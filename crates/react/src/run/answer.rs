@@ -1,11 +1,11 @@
-//! Construction of the output and the answer of a run. The output comes from a message of the model
-//! or from a stop tool.
+//! The answer of a run: the state `Ended`.
 
-use std::{mem, sync::Arc};
+use std::{mem, ops::Range, sync::Arc};
 
 use haft_core::{
     Message,
-    agent::{AgentStep, RunAnswer, StopReason},
+    agent::{AgentErrorKind, AgentStep, RunAnswer, StopReason},
+    call::BoxError,
     content::Content,
     message::{AssistantMessage, MessageBody},
     schema::parse_json,
@@ -13,18 +13,41 @@ use haft_core::{
 use serde_json::{Map, Value};
 
 use super::{
-    Output, Run, agent_steps,
-    output::split_object,
-    output_schema::value_text,
-    parse_answer::parse_answer,
-    state::{RequestPurpose, State},
+    Effect, OutputStrategy, Run,
+    state::{Answer, Candidate, End, State, Transition},
 };
-use crate::dialect::Reply;
+use crate::{
+    dialect::Reply,
+    output::{Output, parse::parse_answer, schema::value_text, split_object},
+    transcript::{marks::mark_extracted, steps::agent_steps},
+};
 
 impl Run {
-    /// Builds the answer from `output`, or from the last message of the transcript if `output` is
-    /// `None`.
-    pub(super) fn build_answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
+    /// `Ended`: returns the answer, unless enqueued messages continue the run.
+    pub(super) fn end_or_continue(&mut self, end: End) -> Transition {
+        match end {
+            End::Answered { stop_reason, .. } if self.has_follow_up(stop_reason) => {
+                self.deliver_all();
+                // The answer was accepted, so later rejections are counted from zero.
+                self.data.counts.rejected_replies = 0;
+                self.data.purpose = super::data::Purpose::Step;
+                State::Ready.go()
+            }
+            End::Answered { stop_reason, output } => {
+                let answer = self.build_answer(stop_reason, output.as_deref());
+                State::answered(stop_reason, output).with(Effect::Done(Box::new(answer)))
+            }
+            End::LimitReached => {
+                let limit = self.data.purpose.limit();
+                let error = limit.map_or(AgentErrorKind::Incomplete, AgentErrorKind::LimitReached);
+                State::Ended(End::LimitReached).fail(error)
+            }
+            End::Cancelled => State::Ended(End::Cancelled).fail(AgentErrorKind::Cancelled),
+        }
+    }
+
+    /// Builds the answer from `output`, or from the last message of the transcript.
+    fn build_answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
         let Output { text, outputs, value, .. } = match (output, last) {
             (Some(output), _) => output.clone(),
@@ -35,23 +58,19 @@ impl Run {
             text,
             outputs,
             value,
-            steps: self.steps(),
-            usage: self.head.usage,
+            steps: self.tool_steps(self.own_messages()),
+            usage: self.data.counts.usage,
             stop_reason,
             agent: None,
-            guardrails: self.head.guardrails.clone(),
+            guardrails: self.data.reports.clone(),
             transcript: self.transcript.clone(),
         }
     }
 
     /// Returns the structured output that the model wrote as text or as a bare value in `reply`,
-    /// the reply to the request in flight. `None` if the dialect has already parsed the output as
-    /// an object, or if there is no valid output.
-    ///
-    /// The deltas of a [`StreamParser`](crate::dialect::StreamParser) contain this output only as
-    /// text. A driver emits it as [`RunEvent::PartialOutput`](haft_core::RunEvent::PartialOutput)
-    /// when the reply is complete.
-    pub fn written_output(&self, reply: &Reply) -> Option<Value> {
+    /// the reply to the request in flight. `None` if the dialect has already read the output as an
+    /// object, or if there is no valid output.
+    pub(crate) fn written_output(&self, reply: &Reply) -> Option<Value> {
         let Reply { message, finish_reason, problem, .. } = reply;
         let is_answer = message.tool_calls.is_empty() && message.refusal.is_none() && problem.is_none();
         let is_parsed = match message.content.as_slice() {
@@ -62,30 +81,45 @@ impl Run {
         if finish_reason.is_cut() || !is_answer || is_parsed {
             return None;
         }
-        parse_answer(&self.head.config, self.outputs()?, &message.content).ok()
-    }
-
-    /// Returns the calls of this run with their results, without calls that give the outputs.
-    fn steps(&self) -> Vec<AgentStep> {
-        self.tool_steps(self.transcript.messages().get(self.head.first_message..).unwrap_or_default())
+        parse_answer(&self.data.config, self.answer_schema()?, &message.content).ok()
     }
 
     /// Returns the calls in `messages` with their results, without calls that give the outputs.
-    pub(super) fn tool_steps(&self, messages: &[Arc<Message>]) -> Vec<AgentStep> {
+    fn tool_steps(&self, messages: &[Arc<Message>]) -> Vec<AgentStep> {
         let mut steps = agent_steps(messages);
-        steps.retain(|step| !self.head.answer_calls.contains(&step.result.call_id));
+        steps.retain(|step| !self.data.answer_calls.contains(&step.result.call_id));
         steps
     }
 
-    /// Uses the tool result at the transcript index `index` as the output of the run.
-    pub(super) fn stop_with_result(&mut self, index: usize, purpose: RequestPurpose) {
-        if let Some(output) = self.output_of_answer_call(index, purpose) {
+    /// Returns the calls whose results start at the transcript index `first`, without calls that
+    /// give the outputs.
+    pub(super) fn calls_of_results(&self, first: usize) -> Vec<AgentStep> {
+        let messages = self.transcript.messages();
+        let end = self.result_indices(first).end;
+        let mut steps = self.tool_steps(messages.get(first.saturating_sub(1)..end).unwrap_or_default());
+        let own = messages.get(self.data.first_message..first).unwrap_or_default();
+        let replies = own.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_))).count();
+        let number = u32::try_from(replies).unwrap_or(u32::MAX);
+        steps.iter_mut().for_each(|step| step.step_number = number);
+        steps
+    }
+
+    /// Returns the transcript indices of the results of one reply, from the index `first` on.
+    pub(super) fn result_indices(&self, first: usize) -> Range<usize> {
+        let messages = self.transcript.messages().get(first..).unwrap_or_default();
+        let count = messages.iter().take_while(|it| matches!(it.body(), MessageBody::Tool(_))).count();
+        first..first + count
+    }
+
+    /// Returns the state of a run whose answer is the tool result at the transcript index `index`,
+    /// or the answer in the call of this result.
+    pub(super) fn end_with_result(&mut self, index: usize) -> State {
+        if let Some(output) = self.output_of_answer_call(index) {
             // The call is in the reply before the first result.
             let is_reply = |message: &Arc<Message>| !message.tool_calls().is_empty();
             let earlier = self.transcript.messages().get(..index).unwrap_or_default();
             let reply = earlier.iter().rposition(is_reply);
-            let next = self.end_with_output(Box::new(output), purpose, Vec::from_iter(reply));
-            return self.head.state.stop_with_output(next);
+            return self.end_with_output(Box::new(output), Vec::from_iter(reply));
         }
         let message = self.transcript.messages().get(index).map(|message| message.body());
         let result = match message {
@@ -94,68 +128,67 @@ impl Run {
         };
         let (value, outputs) = split_object(result.and_then(|result| result.structured.clone()));
         let text = result.map(|result| result.text().into_owned()).unwrap_or_default();
-        let output = Output { text, outputs, value, ..Output::empty(StopReason::Tool) };
-        let next = self.stop_with_output(Box::new(output), vec![index]);
-        self.head.state.stop_with_output(next);
+        let output = Box::new(Output { text, outputs, value, stop_reason: StopReason::Tool });
+        self.data.purpose = super::data::Purpose::Step;
+        self.end_with_tool_output(output, vec![index])
     }
 
-    /// Returns the state of a run that ends with `output`, the output of tools or of a review.
+    /// Returns the state of a run that ends with `output`, the output of tools or of a hook.
     /// `sources` are the transcript indices of the results with the output. Structured data that
     /// does not fit the declared schema is removed.
-    pub(super) fn stop_with_output(&self, mut output: Box<Output>, sources: Vec<usize>) -> State {
-        if self.head.config.outputs.is_some() {
+    pub(super) fn end_with_tool_output(&self, mut output: Box<Output>, sources: Vec<usize>) -> State {
+        if self.data.config.outputs.is_some() {
             (output.value, output.outputs) = self.declared_outputs_of(&mut output);
         }
-        self.end_with_output(output, RequestPurpose::Step, sources)
+        self.end_with_output(output, sources)
     }
 
-    /// Returns the state of a run that ends with `output`, after a request with this `purpose`.
-    /// `sources` are the transcript indices of the messages that contain the output.
-    fn end_with_output(&self, output: Box<Output>, purpose: RequestPurpose, sources: Vec<usize>) -> State {
-        if self.head.config.check_outputs {
-            State::CheckingOutput { purpose, output, message: None, sources }
+    /// Returns the state of a run that ends with `output`. `sources` are the transcript indices of
+    /// the messages with the output.
+    fn end_with_output(&self, output: Box<Output>, sources: Vec<usize>) -> State {
+        if self.data.config.checks.answer {
+            State::Checking(Candidate::Answer(Answer { output, message: None, sources }))
         } else {
-            State::finishing(output.stop_reason, Some(output))
+            State::answered(output.stop_reason, Some(output))
         }
     }
 
     /// Returns the output that a call to `finish` gave beside other calls. `index` is the
     /// transcript index of the result of this call. `None` if the result is the result of another
     /// tool.
-    fn output_of_answer_call(&self, index: usize, purpose: RequestPurpose) -> Option<Output> {
-        let schema = self.head.config.outputs.as_ref()?;
+    fn output_of_answer_call(&self, index: usize) -> Option<Output> {
+        let schema = self.data.config.outputs.as_ref()?;
         let earlier = self.transcript.messages().get(..=index)?;
         let MessageBody::Tool(result) = earlier.last()?.body() else { return None };
         let calls = earlier.iter().rev().flat_map(|message| message.tool_calls());
-        let is_answer = self.head.answer_calls.contains(&result.call_id);
+        let is_answer = self.data.answer_calls.contains(&result.call_id);
         let call = calls.into_iter().find(|call| is_answer && call.id == result.call_id)?;
-        let outputs = self.parse_answer_call(schema, call).ok()?;
-        let message =
-            AssistantMessage { content: vec![Content::Json { value: outputs }], ..Default::default() };
-        Some(self.output_of(&message, purpose.stop_reason()))
+        let value = self.parse_answer_call(schema, call).ok()?;
+        let message = AssistantMessage { content: vec![Content::Json { value }], ..Default::default() };
+        Some(self.output_of(&message, self.data.purpose.stop_reason()))
     }
 
     /// Converts `message` to an output. The output has structured data if the run declares outputs,
     /// and `message` is not a refusal and contains only a JSON object.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
-            (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),
+            (None, [Content::Json { value }]) if self.data.config.outputs.is_some() => value.as_object(),
             _ => None,
         };
-        let (value, outputs) = self.head.config.split_outputs(outputs.cloned().unwrap_or_default());
+        let (value, outputs) = self.data.config.split_outputs(outputs.cloned().unwrap_or_default());
         let text = match (&message.refusal, &value) {
             (Some(refusal), _) => refusal.clone(),
             (None, Some(value)) => value_text(value),
             (None, None) => message.text(),
         };
-        Output { text, outputs, value, ..Output::empty(stop_reason) }
+        Output { text, outputs, value, stop_reason }
     }
 
     /// Takes the structured data of `output`, the result of a stop tool, if it is valid for the
     /// declared outputs. If the declared output is not an object, the result can also be its text,
     /// such as `42` for a number.
     fn declared_outputs_of(&self, output: &mut Output) -> (Option<Value>, Map<String, Value>) {
-        let config = &self.head.config;
+        let config = &self.data.config;
         let is_declared = |outputs: &Value| config.outputs.as_ref().is_some_and(|it| it.is_valid(outputs));
         let (value, outputs) = (output.value.take(), mem::take(&mut output.outputs));
         let candidates: Vec<_> = match (&config.output_property, value) {
@@ -171,5 +204,56 @@ impl Run {
             is_declared(&config.join_outputs(value.clone(), outputs.clone()))
         };
         candidates.into_iter().find(is_valid).unwrap_or_default()
+    }
+
+    /// Returns the transcript message of an accepted answer.
+    pub(super) fn answer_message(&self, message: AssistantMessage) -> Message {
+        let config = &self.data.config;
+        let is_extracted = config.outputs.is_some()
+            && config.output_strategy == OutputStrategy::Extraction
+            && self.must_answer();
+        let message = Message::assistant(message);
+        if is_extracted { mark_extracted(message) } else { message }
+    }
+
+    /// Checks that the structured data of `output`, if it has any, fits the declared schema. The
+    /// data of a tool need not fit.
+    pub(super) fn check_structure(&self, output: Output) -> Result<Output, BoxError> {
+        let config = &self.data.config;
+        let has_data = output.value.is_some() || !output.outputs.is_empty();
+        let is_structured = has_data && output.stop_reason != StopReason::Tool;
+        if let (Some(schema), true) = (&config.outputs, is_structured) {
+            let value = config.join_outputs(output.value.clone(), output.outputs.clone());
+            schema.validate(&value).map_err(|it| format!("the outputs do not fit: {it}"))?;
+        }
+        Ok(output)
+    }
+
+    /// Checks `changed`, the output that a hook returned for `output`. Returns `changed` with the
+    /// stop reason of `output`. Fails if the structured data was changed and does not fit the
+    /// declared schema. Without a declared schema, only the output of a stop tool can have
+    /// structured data.
+    pub(super) fn check_changed_output(
+        &self,
+        output: &Output,
+        mut changed: Output,
+    ) -> Result<Output, BoxError> {
+        changed.stop_reason = output.stop_reason;
+        if changed.outputs == output.outputs && changed.value == output.value {
+            return Ok(changed);
+        }
+        let config = &self.data.config;
+        let outputs = config.join_outputs(changed.value.clone(), changed.outputs.clone());
+        match &config.outputs {
+            Some(schema) => {
+                schema.validate(&outputs).map_err(|it| format!("the outputs do not fit: {it}"))?;
+            }
+            None if output.stop_reason == StopReason::Tool => {}
+            None => return Err("there are outputs now, and none were declared".into()),
+        }
+        if changed.text == output.text {
+            changed.text = changed.value.as_ref().map_or_else(|| outputs.to_string(), value_text);
+        }
+        Ok(changed)
     }
 }

@@ -11,7 +11,7 @@ use haft_core::{
     usage::{Usage, UsageMeter},
 };
 
-use super::{Run, call_counts, limits};
+use super::{NestedUse, Run, calls, limits};
 
 /// The budget of a run: its limits, shared with its nested runs. A nested run is the run of an
 /// agent used as a tool, or any other run that a tool starts with the context of its call.
@@ -19,35 +19,8 @@ use super::{Run, call_counts, limits};
 /// A nested run takes each model request and each call from the budgets of all enclosing runs
 /// before it is made. If one of these budgets is used up, the nested run fails with the limit of
 /// that run. Parallel nested runs together never exceed the request limit.
-///
-/// # Drivers
-///
-/// [`ReactAgent`](crate::ReactAgent) uses budgets. A custom driver creates a budget with
-/// [`attach`](Self::attach), passes it to the calls with [`in_context`](Self::in_context) and to
-/// the run as [`Step::budget`](super::Step::budget). It calls [`begin_calls`](Self::begin_calls)
-/// and [`end_calls`](Self::end_calls) around each [`Effect::Call`](super::Effect::Call), and
-/// [`report`](Self::report) after each effect and at the end.
-///
-/// # Examples
-///
-/// ```
-/// use haft_core::{agent::{Limit, RunLimits}, tool::RunContext};
-/// use haft_react::{Run, RunConfig, run::RunBudget};
-///
-/// let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-/// let parent = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Plan a trip.".into())?;
-/// let budget = RunBudget::attach(&RunContext::default(), &parent);
-/// budget.begin_calls(&parent);
-///
-/// let child = Run::new(&RunConfig::default(), "Find a hotel.".into())?;
-/// let child_budget = RunBudget::attach(&budget.in_context(RunContext::default()), &child);
-/// assert_eq!(child_budget.take_request(), Ok(()));
-/// let other_budget = RunBudget::attach(&budget.in_context(RunContext::default()), &child);
-/// assert_eq!(other_budget.take_request(), Err(Limit::Requests(1)));
-/// # Ok::<(), haft_core::agent::AgentError>(())
-/// ```
 #[derive(Clone, Debug)]
-pub struct RunBudget(Arc<BudgetInner>);
+pub(crate) struct RunBudget(Arc<BudgetInner>);
 
 #[derive(Debug)]
 struct BudgetInner {
@@ -68,8 +41,8 @@ struct Account {
     /// The requests of nested runs without a reported usage.
     nested_in_flight: u32,
     nested_calls: u32,
-    /// The calls of the run itself to tools with a maximum number of calls, by tool name, and the
-    /// other calls of the current batch.
+    /// The calls of the run itself to tools with a maximum number of calls, by tool name, with
+    /// those of the current batch.
     limited_calls: BTreeMap<String, u32>,
     /// The calls inside of calls to tools with a maximum number of calls, by tool name.
     nested_limited_calls: BTreeMap<String, u32>,
@@ -99,7 +72,7 @@ impl RunBudget {
     /// Creates the budget of `run`. `context` is the context of the run as received from its
     /// caller. If it is the context of a tool call, the run is nested in the run of this call.
     #[must_use]
-    pub fn attach(context: &RunContext, run: &Run) -> Self {
+    pub(crate) fn attach(context: &RunContext, run: &Run) -> Self {
         let (budget, meter) = (context.state.get::<Self>().cloned(), context.usage.clone());
         let outer = (budget.is_some() || meter.is_some()).then(|| Outer {
             budget,
@@ -112,31 +85,28 @@ impl RunBudget {
 
     /// Returns `context` with this budget, for the calls of the run.
     #[must_use]
-    pub fn in_context(&self, context: RunContext) -> RunContext {
+    pub(crate) fn in_context(&self, context: RunContext) -> RunContext {
         let state = context.state.with_value(self.clone());
         RunContext { state, usage: Some(self.0.meter.clone()), ..context }
     }
 
     /// Updates the limits and the numbers of `run`, before its calls are executed.
-    pub fn begin_calls(&self, run: &Run) {
+    pub(crate) fn begin_calls(&self, run: &Run) {
         *self.account() = Account::of(run);
     }
 
-    /// Adds the usage, the requests and the calls of the nested runs to `run`, after its calls were
-    /// executed or dropped. A request without a reported usage, for example of a dropped run,
-    /// counts as a request.
-    pub fn end_calls(&self, run: &mut Run) {
-        run.on_usage(self.take_nested_usage());
-        let account = std::mem::replace(&mut *self.account(), Account::of(run));
-        let head = &mut run.head;
-        head.nested_requests = head.nested_requests.saturating_add(account.nested_in_flight);
-        head.tool_calls = head.tool_calls.saturating_add(account.nested_calls);
-        head.nested_limit = head.nested_limit.or(account.forbidding);
-        for (tool, calls) in account.nested_limited_calls {
-            let count = head.limited_calls.entry(tool).or_default();
-            *count = count.saturating_add(calls);
+    /// Takes the use of the nested runs, after the calls were executed or dropped. A request
+    /// without a reported usage, for example of a dropped run, counts as a request.
+    pub(crate) fn take_use(&self) -> NestedUse {
+        let usage = self.take_nested_usage();
+        let mut account = self.account();
+        NestedUse {
+            usage,
+            requests: std::mem::take(&mut account.nested_in_flight),
+            calls: std::mem::take(&mut account.nested_calls),
+            limited_calls: std::mem::take(&mut account.nested_limited_calls),
+            limit: account.forbidding.take(),
         }
-        self.begin_calls(run);
     }
 
     fn take_nested_usage(&self) -> Usage {
@@ -150,12 +120,12 @@ impl RunBudget {
 
     /// Reports the new usage of `run` to the enclosing runs, and releases a
     /// [taken](Self::take_request) request. Does nothing if the run is not nested.
-    pub fn report(&self, run: &Run) {
+    pub(crate) fn report(&self, run: &Run) {
         self.report_up_to(run.usage());
     }
 
     /// Reports the usage of a nested run up to `total`, before the run itself has counted it.
-    pub fn report_up_to(&self, total: Usage) {
+    pub(crate) fn report_up_to(&self, total: Usage) {
         let Some(outer) = &self.0.outer else { return };
         let mut progress = outer.progress();
         let new = total.saturating_sub(progress.reported);
@@ -163,8 +133,19 @@ impl RunBudget {
         if let Some(meter) = outer.meter.as_ref().filter(|_| new != Usage::default()) {
             meter.add(new);
         }
-        if std::mem::take(&mut progress.has_request)
+        // Each request that has ended is part of the usage.
+        if new != Usage::default()
+            && std::mem::take(&mut progress.has_request)
             && let Some(budget) = &outer.budget
+        {
+            budget.release_request();
+        }
+    }
+
+    /// Releases a [taken](Self::take_request) request that was not sent.
+    pub(crate) fn release(&self) {
+        if let Some(Outer { budget: Some(budget), progress, .. }) = &self.0.outer
+            && std::mem::take(&mut progress.lock().unwrap_or_else(PoisonError::into_inner).has_request)
         {
             budget.release_request();
         }
@@ -176,7 +157,7 @@ impl RunBudget {
     /// # Errors
     ///
     /// Fails with the limit of an enclosing run that forbids the request.
-    pub fn take_request(&self) -> Result<(), Limit> {
+    pub(crate) fn take_request(&self) -> Result<(), Limit> {
         let Some(Outer { budget: Some(budget), progress, .. }) = &self.0.outer else { return Ok(()) };
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         if !progress.has_request {
@@ -192,7 +173,7 @@ impl RunBudget {
     ///
     /// Fails with the limit of an enclosing run that forbids the calls. That run reaches its limit
     /// after its current calls.
-    pub fn take_calls(&self, calls: u32) -> Result<(), Limit> {
+    pub(crate) fn take_calls(&self, calls: u32) -> Result<(), Limit> {
         match self.outer_budget() {
             Some(budget) => budget.reserve_calls(calls),
             None => Ok(()),
@@ -231,7 +212,7 @@ impl RunBudget {
     ///
     /// Fails with the limit that forbids the calls. Its run reaches the limit after its current
     /// calls.
-    pub fn reserve_calls(&self, calls: u32) -> Result<(), Limit> {
+    pub(crate) fn reserve_calls(&self, calls: u32) -> Result<(), Limit> {
         let mut account = self.account();
         let nested = account.nested_calls.saturating_add(calls);
         let total = account.tool_calls.saturating_add(nested);
@@ -252,12 +233,12 @@ impl RunBudget {
     /// # Errors
     ///
     /// Fails with the reason for a denial if no call is left.
-    pub fn reserve_call(&self, tool: &str, maximum: u32) -> Result<(), String> {
+    pub(crate) fn reserve_call(&self, tool: &str, maximum: u32) -> Result<(), String> {
         let mut account = self.account();
         let own = account.limited_calls.get(tool).copied().unwrap_or_default();
         let nested = account.nested_limited_calls.entry(tool.to_owned()).or_default();
         if own.saturating_add(*nested) >= maximum {
-            return Err(call_counts::denial(maximum));
+            return Err(calls::denial(maximum));
         }
         *nested += 1;
         Ok(())
@@ -276,9 +257,9 @@ impl RunBudget {
 impl Account {
     fn of(run: &Run) -> Self {
         Self {
-            limits: run.head.config.limits,
+            limits: run.data.config.limits,
             requests: run.counted_requests(),
-            tool_calls: run.head.tool_calls,
+            tool_calls: run.data.counts.tool_calls,
             usage: run.usage(),
             nested_in_flight: 0,
             nested_calls: 0,

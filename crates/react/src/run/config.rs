@@ -8,10 +8,7 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ContextConfig,
-    head::{is_auto, is_false},
-};
+use super::{data::is_default, is_auto, is_false};
 
 /// The configuration of a run. It is plain data, and a saved run contains a copy of it.
 ///
@@ -64,10 +61,17 @@ pub struct RunConfig {
     /// is the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// `true` if the run accepts an output only after the driver has
-    /// [validated](super::Effect::Check) it. Default: `false`.
-    #[serde(skip_serializing_if = "is_false")]
-    pub check_outputs: bool,
+    /// The names of the hand-off tools. A successful call to one of them
+    /// [hands off](super::Effect::HandOff) the run to another agent, after all calls of the reply.
+    /// Further hand-offs of one reply are denied. Default: none.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub hand_off_tools: BTreeSet<String>,
+    /// The maximum number of hand-offs. Further hand-offs are denied. Default:
+    /// [`limits::HAND_OFFS`].
+    pub max_hand_offs: u32,
+    /// The data that hooks judge before the run uses it. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub checks: Checks,
     /// `true` if the run repairs calls and results of the earlier conversation that are not paired,
     /// for example after an import or a crash. The model requests then contain a failure for each
     /// call without a result, and omit each result without a call and each further result of a
@@ -75,19 +79,6 @@ pub struct RunConfig {
     /// With `false`, a run with unpaired calls fails. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub repair_history: bool,
-    /// `true` if the driver [decides](super::Effect::Review) after the calls of each reply whether
-    /// the run continues. Not used if a stop tool succeeded. Default: `false`.
-    #[serde(skip_serializing_if = "is_false")]
-    pub review_calls: bool,
-    /// `true` if the driver [checks](super::Effect::CheckInput) new messages of the user before the
-    /// next model request. Default: `false`.
-    #[serde(skip_serializing_if = "is_false")]
-    pub check_input: bool,
-    /// `true` if the driver checks new messages of the user in parallel with the next model
-    /// request. The reply is not applied before the driver has reported the outcome. Default:
-    /// `false`.
-    #[serde(skip_serializing_if = "is_false")]
-    pub check_input_in_parallel: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
     /// The selection of messages for model requests. By default, each request contains the whole
@@ -105,6 +96,22 @@ pub struct RunConfig {
     /// validation. One more rejected reply ends the run with an error. A reply that was cut off by
     /// its token limit or by a content filter ends the run immediately. Default: 2.
     pub max_output_retries: u32,
+}
+
+/// The data for which a run requests [`Effect::Check`](super::Effect::Check) before it uses the
+/// data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Checks {
+    /// New messages of the user, before the first request that contains them.
+    pub input: bool,
+    /// The calls of a reply, before one of them is executed.
+    pub calls: bool,
+    /// The calls of a reply with their results, before the next request. Not if a stop tool or a
+    /// hand-off succeeded.
+    pub results: bool,
+    /// The answer, before the run ends. Not if the model refuses the task.
+    pub answer: bool,
 }
 
 /// The model request in which the model returns the declared outputs.
@@ -162,6 +169,13 @@ pub enum LimitAction {
     Answer,
 }
 
+impl RunConfig {
+    /// Returns the configuration with at most `max_hand_offs` hand-offs.
+    pub(crate) fn for_hand_offs(&self, max_hand_offs: u32) -> Self {
+        Self { max_hand_offs, ..self.clone() }
+    }
+}
+
 impl Default for RunConfig {
     fn default() -> Self {
         Self {
@@ -174,15 +188,51 @@ impl Default for RunConfig {
             end_strategy: EndStrategy::default(),
             tool_choice: ToolChoice::Auto,
             stop_on: BTreeSet::new(),
-            check_outputs: false,
+            hand_off_tools: BTreeSet::new(),
+            max_hand_offs: limits::HAND_OFFS,
+            checks: Checks::default(),
             repair_history: false,
-            review_calls: false,
-            check_input: false,
-            check_input_in_parallel: false,
             settings: ChatSettings::default(),
             context: ContextConfig::default(),
             max_repeated_calls: Some(limits::REPEATED_CALLS),
             max_output_retries: 2,
         }
+    }
+}
+
+/// The configuration of the context: the part of the conversation that a model request contains.
+///
+/// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step is
+/// a reply with calls and all messages up to the next reply with calls. The input of this run and
+/// its last step are always sent.
+///
+/// If the conversation was summarized, the latest summary is sent in place of the summarized
+/// messages. Later runs of the conversation continue from this summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContextConfig {
+    /// The maximum number of turns and steps in a model request, in total. Older turns and steps
+    /// are omitted. 0 has the same effect as 1. Default: no maximum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest: Option<usize>,
+    /// The maximum number of tokens in a model request and its reply together. After a request that
+    /// exceeds this maximum, messages are summarized or omitted before the next request. Default:
+    /// no maximum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// The maximum number of times that the oldest turn or step is omitted because the context is
+    /// too long. The count restarts with each reply. With 0, nothing is omitted for this reason.
+    /// Default: 3.
+    pub omissions: u32,
+    /// `true` if a context that is too long is first [summarized](super::Effect::Compact), except
+    /// for its last step. If the context is still too long, or cannot be summarized, the oldest
+    /// turn or step is omitted. A summary is a model request, and counts towards the
+    /// [limits](super::RunConfig::limits). Default: `false`.
+    pub compaction: bool,
+}
+
+impl Default for ContextConfig {
+    fn default() -> Self {
+        Self { latest: None, tokens: None, omissions: 3, compaction: false }
     }
 }

@@ -1,31 +1,29 @@
-//! The limits and the clock of a run.
+//! The limits, the counters and the clock of a run.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use haft_core::{
     Timestamp,
     agent::{AgentErrorKind, Limit, RunLimits},
-    model::ChatSettings,
+    call::FailureKind,
+    model::ModelError,
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitAction, Run, RunData, RunState,
-    head::is_false,
-    message_metadata,
-    state::{RequestPurpose, State},
+    LimitAction, NestedUse, Run,
+    data::Counts,
+    is_false,
+    state::{Batch, Candidate, End, State, Transition},
 };
+use crate::transcript::marks::hint_message;
 
-/// The next state of a run and the result for its driver. The result is an error if the run stops
-/// in this state.
-pub(super) type Transition = (State, Result<(), AgentErrorKind>);
-
-/// A stopwatch for the time limit of a run, based on [`Step::now`](super::Step::now). It is stopped
-/// while the run has no driver or is suspended.
+/// A stopwatch for the time limit of a run. It is stopped while the run has no driver or is
+/// suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
-    /// The [`now`](super::Step::now) of the last step.
+    /// The last time that the driver reported.
     pub(super) now: Timestamp,
     elapsed_ms: u64,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -37,7 +35,9 @@ impl RunClock {
         self.is_running = false;
     }
 
-    fn tick(&mut self, now: Timestamp) {
+    /// Sets the current time to `now`. If the clock is running, adds the time since the last call
+    /// to the elapsed time. If the clock is stopped, starts it.
+    pub(super) fn tick(&mut self, now: Timestamp) {
         let passed = now.unix_millis().saturating_sub(self.now.unix_millis());
         if self.is_running {
             self.elapsed_ms = self.elapsed_ms.saturating_add(u64::try_from(passed).unwrap_or(0));
@@ -58,11 +58,10 @@ impl RunClock {
 }
 
 impl Run {
-    /// Returns the limit that forbids a further model request, or `None` if a request is allowed.
+    /// Returns the limit that forbids a further model request. `None` if a request is allowed.
     pub(super) fn reached_limit(&self) -> Option<Limit> {
-        let RunData { config, usage, clock, nested_limit, .. } = &self.head;
-        let limits = &config.limits;
-        let time = || limits.time.filter(|time| clock.elapsed() >= *time).map(Limit::Time);
+        let (limits, Counts { usage, nested_limit, .. }) = (&self.data.config.limits, &self.data.counts);
+        let time = || limits.time.filter(|time| self.data.clock.elapsed() >= *time).map(Limit::Time);
         reached_usage_limit(limits, self.counted_requests(), usage).or(*nested_limit).or_else(time)
     }
 
@@ -72,123 +71,140 @@ impl Run {
         self.reached_limit().or_else(|| self.exceeded_request_limit())
     }
 
-    /// Returns `settings` with [`RunLimits::request_output_tokens`] as the upper bound of
-    /// [`ChatSettings::max_tokens`].
-    pub(super) fn limited_settings<'a>(&self, settings: &'a ChatSettings) -> Cow<'a, ChatSettings> {
-        match self.head.config.limits.request_output_tokens {
-            Some(limit) if settings.max_tokens.is_none_or(|max| max > limit) => {
-                Cow::Owned(ChatSettings { max_tokens: Some(limit), ..settings.clone() })
-            }
-            _ => Cow::Borrowed(settings),
-        }
-    }
-
     /// Returns the number of requests that count towards the request limit: the requests of this
     /// run, its requests for summaries, and the requests of nested runs.
     pub(super) fn counted_requests(&self) -> u32 {
-        let RunData { requests, context_range, nested_requests, .. } = &self.head;
-        requests.saturating_add(context_range.summaries).saturating_add(*nested_requests)
+        let Counts { requests, summaries, nested_requests, .. } = self.data.counts;
+        requests.saturating_add(summaries).saturating_add(nested_requests)
     }
 
     /// Returns the remaining time of the run. `None` if the run has no time limit. Also `None`
     /// during the final request after a limit, because the time limit does not apply to this
     /// request.
     pub fn time_left(&self) -> Option<Duration> {
-        let is_last = self.head.state.purpose().limit().is_some();
-        let limit = self.head.config.limits.time.filter(|_| !is_last)?;
-        Some(limit.saturating_sub(self.head.clock.elapsed()))
+        let is_last = self.data.purpose.limit().is_some();
+        let limit = self.data.config.limits.time.filter(|_| !is_last)?;
+        Some(limit.saturating_sub(self.data.clock.elapsed()))
     }
 
     /// Returns the time limit if it is reached. `None` if time is left, or if no time limit
     /// applies.
     pub(super) fn reached_time_limit(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
-        self.head.config.limits.time.map(Limit::Time)
+        self.data.config.limits.time.map(Limit::Time)
     }
 
-    /// Reports that the [remaining time](Self::time_left) of the run ran out before the driver had
-    /// performed the last effect.
-    ///
-    /// A request in flight is abandoned. Calls in progress get a
-    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. Before its next model request,
-    /// the run applies [`RunConfig::limit_action`](super::RunConfig::limit_action).
-    pub fn on_time_limit(&mut self) {
-        if let Some(limit) = self.head.config.limits.time {
-            self.head.clock.expire(limit);
-        }
-        let now = self.head.now();
-        match self.state() {
-            RunState::AwaitingReply => {
-                self.head.usage += Usage::failed_request();
-                self.head.state.request_again();
-            }
-            RunState::Compacting => self.finish_compaction(Usage::failed_request()),
-            _ => {
-                if let Some(batch) = self.head.state.batch_mut() {
-                    batch.calls.time_out(now);
-                }
-            }
-        }
-    }
-
-    /// Adds `usage` to the usage of the run. Call this method for additional usage, such as the
-    /// usage of an agent called as a tool. Its requests count towards the limits. The run counts
-    /// the usage of its own model requests itself.
-    pub fn on_usage(&mut self, usage: Usage) {
-        self.head.usage += usage;
-        let requests = u32::try_from(usage.requests).unwrap_or(u32::MAX);
-        self.head.nested_requests = self.head.nested_requests.saturating_add(requests);
-    }
-
-    /// Sets the current time to `now`. If the clock is running, adds the time since the last step
-    /// to the elapsed time. If the clock is stopped, starts the clock.
-    pub(super) fn tick(&mut self, now: Timestamp) {
-        self.head.clock.tick(now);
-    }
-
-    /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run that reached
-    /// `limit`: the run fails or makes a final request. If the request with this `purpose` is
-    /// already the final request, the run always fails.
-    pub(super) fn apply_limit_action(&mut self, purpose: RequestPurpose, limit: Limit) -> Transition {
-        match (self.head.config.limit_action, purpose.limit()) {
-            (LimitAction::Fail, _) => {
-                (State::ReadyToRequest { purpose }, Err(AgentErrorKind::LimitReached(limit)))
-            }
+    /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run at a step
+    /// boundary that reached `limit`: the run fails or makes a final request. A run whose next
+    /// request is already the final request fails.
+    pub(super) fn reach_limit(&mut self, limit: Limit) -> Transition {
+        match (self.data.config.limit_action, self.data.purpose.limit()) {
+            (LimitAction::Fail, _) => State::Ready.fail(AgentErrorKind::LimitReached(limit)),
             (LimitAction::Answer, Some(limit)) => {
-                (State::LimitReached { purpose }, Err(AgentErrorKind::LimitReached(limit)))
+                State::Ended(End::LimitReached).fail(AgentErrorKind::LimitReached(limit))
             }
             (LimitAction::Answer, None) => {
-                self.push(message_metadata::hint_message(format!(
+                self.push(hint_message(format!(
                     "{limit}. No more calls can be made: answer now with what you have."
                 )));
-                (State::ReadyToRequest { purpose: purpose.with_limit(limit) }, Ok(()))
+                self.data.purpose = self.data.purpose.with_limit(limit);
+                State::Ready.go()
             }
         }
     }
 
-    /// Counts a rejected reply, and returns the transition that repeats the request. The transition
-    /// contains `error` if too many replies in a row were rejected. A final request after a limit
-    /// is not repeated: the run fails.
-    pub(super) fn retry_rejected_reply(
-        &mut self,
-        purpose: RequestPurpose,
-        error: impl FnOnce() -> AgentErrorKind,
-    ) -> Transition {
-        if let Some(limit) = purpose.limit() {
-            return self.apply_limit_action(purpose, limit);
+    /// Counts a rejected reply. Returns `Some` if the run fails with `error`, because too many
+    /// replies in a row were rejected, or because the reply belongs to the final request after a
+    /// limit.
+    pub(super) fn count_rejection(&mut self, error: impl FnOnce() -> AgentErrorKind) -> Option<Transition> {
+        if let Some(limit) = self.data.purpose.limit() {
+            return Some(self.reach_limit(limit));
         }
-        self.head.rejected_replies += 1;
-        let is_too_many = self.head.rejected_replies > self.head.config.max_output_retries;
-        (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
+        let counts = &mut self.data.counts;
+        counts.rejected_replies += 1;
+        (counts.rejected_replies > self.data.config.max_output_retries).then(|| State::Ready.fail(error()))
     }
 
-    /// Returns the limit that forbids new calls, or `None` if new calls are allowed. `total` is the
-    /// number of all calls of the run, including the new calls.
-    pub(super) fn reached_call_limit(&self, purpose: RequestPurpose, total: u32) -> Option<Limit> {
-        let RunData { config, repeated_calls, .. } = &self.head;
-        let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);
+    /// Repeats the request after a broken reply, unless too many replies in a row were rejected.
+    pub(super) fn reject_broken_reply(&mut self, error: ModelError) -> Transition {
+        let problem = error.to_string();
+        if let Some(failure) = self.count_rejection(|| error.into()) {
+            return failure;
+        }
+        // `problem` is not logged, since it may contain text from the reply.
+        tracing::warn!("a reply is empty, truncated or invalid: the request is repeated");
+        self.emit_rejection(problem);
+        State::Ready.go()
+    }
+
+    /// Adds `calls`, the number of new calls, to the call count of the run. If a limit forbids the
+    /// calls, returns this limit and adds nothing.
+    pub(super) fn count_calls(&mut self, calls: usize) -> Option<Limit> {
+        let total = self.data.counts.tool_calls.saturating_add(u32::try_from(calls).unwrap_or(u32::MAX));
+        let (config, counts) = (&self.data.config, &self.data.counts);
+        let repeats = config.max_repeated_calls.filter(|limit| counts.repeated_calls > *limit);
         let too_many = config.limits.tool_calls.filter(|limit| total > *limit);
-        purpose.limit().or(repeats.map(Limit::RepeatedCalls)).or(too_many.map(Limit::ToolCalls))
+        let limit = self.data.purpose.limit();
+        let limit = limit.or(repeats.map(Limit::RepeatedCalls)).or(too_many.map(Limit::ToolCalls));
+        if limit.is_none() {
+            self.data.counts.tool_calls = total;
+        }
+        limit
+    }
+
+    /// Adds the use of calls by nested runs.
+    pub(super) fn count_nested(&mut self, nested: NestedUse) {
+        let NestedUse { usage, requests, calls, limited_calls, limit } = nested;
+        let counts = &mut self.data.counts;
+        counts.usage += usage;
+        let reported = u32::try_from(usage.requests).unwrap_or(u32::MAX);
+        counts.nested_requests = counts.nested_requests.saturating_add(reported).saturating_add(requests);
+        counts.tool_calls = counts.tool_calls.saturating_add(calls);
+        counts.nested_limit = counts.nested_limit.or(limit);
+        for (tool, calls) in limited_calls {
+            *counts.limited_calls.entry(tool).or_default() += calls;
+        }
+    }
+
+    /// Any state: abandons the current effect, because `limit` was reached while it was performed.
+    /// Calls in progress get a [timeout](FailureKind::TimedOut) failure if the time is up. Calls
+    /// that an enclosing run forbids are denied.
+    pub(super) fn abandon_effect(&mut self, state: State, limit: Limit) -> Transition {
+        let is_time = matches!(limit, Limit::Time(_));
+        if let (true, Some(time)) = (is_time, self.data.config.limits.time) {
+            self.data.clock.expire(time);
+        }
+        match state {
+            State::AwaitingReply(request) => self.abandon_request(&request),
+            State::Compacting { .. } => self.data.counts.usage += Usage::failed_request(),
+            State::Calling(mut batch) if is_time => {
+                batch.calls.time_out(self.data.clock.now);
+                return State::Calling(batch).go();
+            }
+            State::Calling(batch) => {
+                let denied = u32::try_from(batch.calls.in_progress().count()).unwrap_or(u32::MAX);
+                self.data.counts.tool_calls = self.data.counts.tool_calls.saturating_sub(denied);
+                return self.deny_calls(batch, limit);
+            }
+            State::Checking(Candidate::Calls(batch)) => return State::Calling(batch).go(),
+            State::Checking(Candidate::Results(_) | Candidate::Answer(_))
+            | State::Suspended(_)
+            | State::HandingOff(_)
+            | State::Ended(_) => return state.go(),
+            State::Ready | State::Preparing { .. } | State::Checking(Candidate::Input(_)) => {}
+        }
+        State::Ready.go()
+    }
+
+    /// Closes each open call of `batch` with a failure whose message contains `limit`, then applies
+    /// [`RunConfig::limit_action`](super::RunConfig::limit_action).
+    pub(super) fn deny_calls(&mut self, mut batch: Batch, limit: Limit) -> Transition {
+        batch.calls.accept_answer(self.data.clock.now);
+        match self.close_calls(batch, FailureKind::Denied, &format!("not run: {limit}")) {
+            State::Ready => self.reach_limit(limit),
+            // A stop tool has succeeded, or an answer was given beside the calls.
+            state => state.go(),
+        }
     }
 }
 

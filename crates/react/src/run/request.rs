@@ -1,224 +1,187 @@
-//! Model requests of a run.
+//! Model requests: the states `Ready`, `Preparing`, `AwaitingReply` and `Compacting`.
 
-use std::mem;
-
-use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
+use haft_core::{
+    Message,
+    agent::{AgentErrorKind, StopReason},
+    model::{ChatResponse, ModelError},
+    usage::Usage,
+};
 
 use super::{
-    Effect, LimitAction, Run, RunBudget, RunError, RunState, Step,
-    limits::Transition,
-    state::{SentRequest, State},
+    Effect, LimitAction, Prepared, Run, RunError,
+    error::{is_broken_reply, last_model_error},
+    state::{Candidate, Request, State, Transition},
 };
-use crate::{
-    dialect::{Prompt, Reply},
-    host_panic::catch_dialect_panic,
-};
+use crate::{dialect::rejects_tools, hook::Verdict, transcript::marks::summary_message};
 
 impl Run {
-    /// Delivers the messages enqueued for the next request and returns [`Effect::Prepare`]. The
-    /// messages stay enqueued if a limit ends the run before this request.
-    pub(super) fn prepare(&mut self) -> Effect {
-        if !self.head.enqueued.is_empty() && !self.is_stopping() && !self.fails_at_next_request() {
+    /// `Ready`: delivers the enqueued messages, applies the limits, shortens the context, and
+    /// checks the input. Then requests the preparation of the next request.
+    pub(super) fn begin_step(&mut self) -> Transition {
+        if std::mem::take(&mut self.data.is_stopping) {
+            return State::Ready.fail(AgentErrorKind::Stopped);
+        }
+        // The messages stay enqueued if a limit ends the run before this request.
+        if !self.fails_at_next_request() {
             self.deliver_next();
         }
-        self.head.state.prepare();
-        Effect::Prepare
+        if let (None, Some(limit)) = (self.data.purpose.limit(), self.next_request_limit()) {
+            let transition = self.reach_limit(limit);
+            if transition.result.is_err() {
+                return transition;
+            }
+        }
+        if self.exceeds_context() {
+            let state = self.shorten_context().unwrap_or(State::Ready);
+            if let State::Compacting { .. } = state {
+                return state.go();
+            }
+        }
+        match self.unchecked_input() {
+            Some(input) => State::Checking(Candidate::Input(input)).go(),
+            None => State::Preparing { request: None }.go(),
+        }
     }
 
     /// Returns `true` if a limit ends the run before the next model request.
     fn fails_at_next_request(&self) -> bool {
-        self.head.config.limit_action == LimitAction::Fail
-            && self.head.state.purpose().limit().is_none()
+        self.data.config.limit_action == LimitAction::Fail
+            && self.data.purpose.limit().is_none()
             && self.next_request_limit().is_some()
     }
 
-    /// Returns the next model request as an effect, or a compaction if the context is too long.
-    pub(super) fn build_request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        self.check_stop()?;
-        let purpose = self.head.state.purpose();
-        if let (None, Some(limit)) = (purpose.limit(), self.next_request_limit()) {
-            let (next, result) = self.apply_limit_action(purpose, limit);
-            if result.is_err() {
-                self.head.state.discard_inputs();
-            } else if let State::ReadyToRequest { purpose } = next {
-                self.head.state.change_purpose(purpose);
+    /// `Preparing`, with [`Outcome::Prepared`](super::Outcome::Prepared).
+    pub(super) fn accept_request(&mut self, mut prepared: Prepared) -> Transition {
+        self.record_reports(std::mem::take(&mut prepared.reports));
+        match std::mem::take(&mut prepared.verdict) {
+            Verdict::Pass | Verdict::Replace(()) => {}
+            Verdict::Retry(_) => return State::Preparing { request: None }.fail(RunError::OtherCheck),
+            Verdict::Block(text) => {
+                self.push(Message::assistant(text.as_str()));
+                return State::answered(StopReason::Blocked, None).go();
             }
-            result?;
+            Verdict::End(_) => return State::Ready.fail(self.guardrail_error()),
         }
-        if let Err(error) = take_nested_request(step) {
-            self.head.state.discard_inputs();
-            return Err(error);
-        }
-        self.deliver_next();
-        if let Some(check) = self.check_before_request() {
-            return Ok(Some(Effect::CheckInput(check)));
-        }
-        let purpose = self.head.state.purpose();
-        if self.take_tokens_exceeded() && self.shorten_context() && self.state() == RunState::Compacting {
-            return Ok(self.compact_effect());
-        }
-        let tool_choice = self.effective_tool_choice(purpose, step)?;
-        let dialect = self.try_dialect(step)?;
-        let reserved = || catch_dialect_panic("Dialect::reserved_name", || dialect.reserved_name(None));
-        let is_before_extraction = self.outputs_of(purpose).is_none() && self.head.config.outputs.is_some();
-        let has_bare_finish = is_before_extraction && reserved()?.is_some();
-        let has_fallback = catch_dialect_panic("Dialect::fallback", || dialect.fallback().is_some())?;
-        let sent = SentRequest { purpose, tool_choice, has_bare_finish, has_fallback };
-        let view = self.view();
-        let messages = match step.history {
-            Some(change) => change(view, self)?,
-            None => view,
-        };
-        let settings = self.limited_settings(step.settings.unwrap_or(&self.head.config.settings));
-        let prompt = Prompt {
-            messages,
-            tools: step.tools,
-            instructions: step.instructions,
-            outputs: self.outputs_in(&sent),
-            must_answer: purpose.must_answer(),
-            tool_choice: &sent.tool_choice,
-            settings: &settings,
-        };
-        let request = catch_dialect_panic("Dialect::build_request", || dialect.build_request(&prompt))?;
-        self.head.requests += 1;
-        self.head.state.await_reply(sent);
-        Ok(Some(Effect::Chat(Box::new(request))))
+        State::Preparing { request: Some(prepared.into()) }.go()
     }
 
-    /// Reports the outcome of [`Effect::Chat`]: the reply as [parsed](crate::Dialect::parse_reply)
-    /// by the dialect, or the error of the model.
-    ///
-    /// If the error means that the reply is [broken](is_broken_reply), the reply is discarded with
-    /// its calls and the request is repeated, at most
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. An
-    /// empty reply is also discarded and the request repeated: the state is then
-    /// [`RunState::ReadyToRequest`]. All other replies are applied by the next call to
-    /// [`next`](Self::next). After [`ModelError::InvalidGeneration`], the repeated request has the
-    /// error text of the server as a correction. If the request is too long for the model, it is
-    /// shortened as configured in [`RunConfig::context`](super::RunConfig::context) and repeated.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no model request is in flight. Fails with the error of the model if the request is
-    /// not repeated. If the reply to the final request after a limit is empty or unreadable, fails
-    /// with [`AgentErrorKind::LimitReached`] instead. After an error of the model, the run remains
-    /// valid, and the driver can repeat the request.
-    pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
-        if self.state() != RunState::AwaitingReply {
-            return Err(RunError::NoRequestInProgress.into());
+    /// `Preparing`: sends the prepared `request`, unless the run was stopped or has reached a limit
+    /// in the meantime.
+    pub(super) fn send(&mut self, request: Request) -> Transition {
+        if std::mem::take(&mut self.data.is_stopping) {
+            return State::Ready.fail(AgentErrorKind::Stopped);
         }
-        match reply {
-            Ok(reply) => {
-                let usage = reply.usage.counted_as_request();
-                self.head.usage += usage;
-                self.record_reply_tokens(&usage);
-                if is_empty(&reply) {
-                    let purpose = self.head.state.purpose();
-                    let (next, result) =
-                        self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());
-                    self.head.state.reject_reply(next);
-                    return result;
-                }
-                self.head.state.store_reply(reply);
-                Ok(())
-            }
-            Err(error) => {
-                self.head.usage += Usage::failed_request();
-                self.handle_request_failure(error)
-            }
+        if let (None, Some(limit)) = (self.data.purpose.limit(), self.reached_limit()) {
+            return self.reach_limit(limit);
+        }
+        self.data.counts.requests += 1;
+        State::AwaitingReply(request).with(Effect::Chat)
+    }
+
+    /// `AwaitingReply`: counts the usage of a reply whose hooks still run.
+    pub(super) fn count_usage(&mut self, mut request: Request, usage: Usage) -> Transition {
+        self.add_reply_usage(&mut request, usage);
+        State::AwaitingReply(request).go()
+    }
+
+    /// Adds the usage of the reply to `request`, as far as it is not counted yet.
+    pub(super) fn add_reply_usage(&mut self, request: &mut Request, usage: Usage) {
+        let usage = usage.counted_as_request();
+        self.data.counts.usage += usage.saturating_sub(request.counted);
+        request.counted = usage;
+    }
+
+    /// Counts a request in flight as failed before it is abandoned.
+    pub(super) fn abandon_request(&mut self, request: &Request) {
+        if request.counted == Usage::default() {
+            self.data.counts.usage += Usage::failed_request();
         }
     }
 
-    /// Reports that the reply to [`Effect::Chat`] was received but cannot be used, for example
-    /// because a hook failed. Adds `usage`, the usage of the reply, to the usage of the run. If the
-    /// run is still waiting for the reply, it repeats the request.
-    pub fn on_lost_reply(&mut self, usage: Usage) {
-        self.head.usage += usage.counted_as_request();
-        if self.state() == RunState::AwaitingReply {
-            self.head.state.request_again();
+    /// `AwaitingReply`: processes `error`, the outcome of `request`. The request is repeated if its
+    /// reply is [broken](is_broken_reply), if it can be shortened, or if the run moves to the
+    /// fallback of its dialect.
+    pub(super) fn handle_request_failure(&mut self, request: &Request, error: ModelError) -> Transition {
+        self.abandon_request(request);
+        if request.has_fallback && rejects_tools(last_model_error(&error)) {
+            self.move_to_fallback("the server does not support tools");
+            return State::Ready.go();
         }
-    }
-
-    /// Counts the model request in flight, if any, as failed, before the request is abandoned.
-    pub(super) fn count_abandoned_request(&mut self) {
-        let is_summary = mem::take(&mut self.head.context_range.is_summary_in_flight);
-        if is_summary || self.state() == RunState::AwaitingReply {
-            self.head.usage += Usage::failed_request();
-        }
-    }
-
-    fn handle_request_failure(&mut self, error: ModelError) -> Result<(), AgentErrorKind> {
-        if self.moves_after_error(&error) {
-            self.head.state.request_again();
-            return Ok(());
-        }
-        let purpose = self.head.state.purpose();
-        let (next, result): Transition = match last_model_error(&error) {
-            ModelError::ContextTooLong(_) => {
-                if self.shorten_context() {
-                    if self.state() == RunState::AwaitingReply {
-                        self.head.state.request_again();
-                    }
-                    return Ok(());
-                }
-                (State::ReadyToRequest { purpose }, Err(error.into()))
-            }
+        match last_model_error(&error) {
+            ModelError::ContextTooLong(_) => match self.shorten_context() {
+                Some(state) => state.go(),
+                None => State::Ready.fail(error),
+            },
             // The final request is not repeated. The error contains the partial reply, which is
             // more useful than the name of the limit.
-            ModelError::Truncated { .. } if purpose.limit().is_some() => {
-                (State::ReadyToRequest { purpose }, Err(error.into()))
-            }
+            ModelError::Truncated { .. } if self.data.purpose.limit().is_some() => State::Ready.fail(error),
             ModelError::InvalidGeneration { reason, generation } => {
                 let (reason, generation) = (reason.clone(), generation.clone());
-                self.reject_generation(purpose, reason, generation, error)
+                self.reject_generation(reason, generation, error)
             }
             ModelError::ContentFiltered(reason) => {
                 let reason = Some(reason.clone());
-                (State::ReadyToRequest { purpose }, Err(AgentErrorKind::ContentFiltered { reason }))
+                State::Ready.fail(AgentErrorKind::ContentFiltered { reason })
             }
-            _ if is_broken_reply(&error) => self.retry_rejected_reply(purpose, || error.into()),
-            _ => (State::ReadyToRequest { purpose }, Err(error.into())),
+            _ if is_broken_reply(&error) => self.reject_broken_reply(error),
+            _ => State::Ready.fail(error),
+        }
+    }
+
+    /// Moves the run to the fallback of its dialect.
+    pub(super) fn move_to_fallback(&mut self, reason: &'static str) {
+        tracing::info!(reason, "the run moves to the fallback of its dialect");
+        self.data.uses_fallback_dialect = true;
+    }
+
+    /// `Compacting`: requests the summary. The effect may be returned repeatedly, but its request
+    /// is counted once.
+    pub(super) fn request_summary(&mut self, until: usize, is_requested: bool) -> Transition {
+        if !is_requested && std::mem::take(&mut self.data.is_stopping) {
+            self.data.pressure.is_summarized = false;
+            return State::Ready.fail(AgentErrorKind::Stopped);
+        }
+        self.data.counts.summaries += u32::from(!is_requested);
+        let part = self.view_until(until);
+        State::Compacting { until, is_requested: true }.with(Effect::Compact(part))
+    }
+
+    /// `Compacting`: replaces the messages before the index `until` by the summary. If there is no
+    /// usable summary, omits the oldest turn or step.
+    pub(super) fn apply_summary(
+        &mut self,
+        until: usize,
+        summary: Result<Box<ChatResponse>, ModelError>,
+    ) -> Transition {
+        self.data.counts.usage += match &summary {
+            Ok(response) => response.usage.counted_as_request(),
+            Err(_) => Usage::failed_request(),
         };
-        self.head.state.reject_reply(next);
-        result
+        match summary.and_then(|response| summary_text(*response)) {
+            Ok(text) => {
+                let index = self.transcript.len();
+                self.push(summary_message(text, index.saturating_sub(until)));
+                self.data.window.summarize(index, until);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the conversation cannot be summarized");
+                self.omit_oldest();
+            }
+        }
+        State::Ready.go()
     }
 }
 
-/// Takes a request from the budgets of the enclosing runs. Fails if a limit of one of them is
-/// reached.
-pub(super) fn take_nested_request(step: &Step<'_>) -> Result<(), AgentErrorKind> {
-    let taken = step.budget.map_or(Ok(()), RunBudget::take_request);
-    taken.map_err(AgentErrorKind::LimitReached)
-}
-
-/// Returns `true` if `reply` has no text, calls, refusal or problem, and was not cut off.
-fn is_empty(reply: &Reply) -> bool {
-    !reply.finish_reason.is_cut()
-        && reply.problem.is_none()
-        && reply.message.refusal.is_none()
-        && reply.message.is_empty()
-}
-
-/// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable,
-/// truncated, or was rejected by the server. The same request may succeed if it is repeated.
-pub fn is_broken_reply(error: &ModelError) -> bool {
-    let error = last_model_error(error);
-    matches!(
-        error,
-        ModelError::EmptyResponse
-            | ModelError::InvalidResponse(_)
-            | ModelError::InvalidGeneration { .. }
-            | ModelError::Truncated { .. }
-    )
-}
-
-/// Returns the error of the last model if `error` is from a fallback that tried several models.
-/// Returns other errors unchanged.
-pub(super) fn last_model_error(error: &ModelError) -> &ModelError {
-    match error {
-        ModelError::AllFailed { failures } => {
-            failures.last().map_or(error, |last| last_model_error(&last.error))
-        }
-        other => other,
+/// Returns the text of the summary in `response`. Fails if the summary is empty or truncated: a
+/// truncated summary lacks the list of open work at its end.
+fn summary_text(response: ChatResponse) -> Result<String, ModelError> {
+    let text = response.message.text();
+    match text.trim() {
+        _ if response.finish_reason.is_cut() => Err(ModelError::Truncated {
+            reason: "the summary is not whole".to_owned(),
+            partial: Box::new(response.message),
+        }),
+        "" => Err(ModelError::EmptyResponse),
+        _ => Ok(text),
     }
 }

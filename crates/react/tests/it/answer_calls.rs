@@ -12,10 +12,11 @@ use haft_core::{
     tool::ToolPolicy,
 };
 use haft_react::{
-    HandoffGroup, JsonReact, LimitAction, OutputError, OutputStrategy, ReactAgent, ReactAgentBuilder, Run,
-    RunConfig, TextReact,
+    HandoffGroup, JsonReact, LimitAction, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig,
+    TextReact, Verdict,
     router::{Route, RouteTable},
-    run::{EndStrategy, RunState, is_extracted},
+    run::{EndStrategy, RunState},
+    transcript::is_extracted,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -275,7 +276,7 @@ async fn rejected_answer_beside_a_call_is_repeated() {
         let log = Log::default();
         let model = ScriptedModel::new().reply(reply("finish(3) count")).reply(reply("finish(1) count"));
         let agent = builder(&model, strategy, &log).output_validator(|output, _| async move {
-            if output.outputs["sum"] == 1 { Ok(output) } else { Err(OutputError::retry("it must be 1")) }
+            if output.outputs["sum"] == 1 { Ok(Verdict::Pass) } else { Ok(Verdict::retry("it must be 1")) }
         });
         let answer = agent.build().unwrap().run("Count.").await.unwrap().into_answer().unwrap();
         assert_eq!(answer.text, r#"{"sum":1}"#);
@@ -309,7 +310,7 @@ async fn call_that_requires_an_approval_beside_an_answer() {
     let suspended = reloaded(agent.run("Count.").await.unwrap());
     let mut cancelled = Run::from_suspended(suspended.clone()).unwrap();
     cancelled.cancel();
-    assert_eq!(cancelled.state(), RunState::Cancelled);
+    assert_eq!(cancelled.state(), RunState::Ended);
     assert_paired(cancelled.transcript());
     let denied = suspended.clone().resume([("b", Decision::denied("no"))]);
     for (input, executed) in [(denied, 0), (suspended.approve_all(), 1)] {

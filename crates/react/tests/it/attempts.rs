@@ -1,10 +1,7 @@
 //! Tests of the numbers of attempts, and of limits on the calls to a tool.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -297,24 +294,24 @@ fn zero_timeout_is_a_build_error() {
     .assert_eq(&errors.map(|error| format!("{error}\n")).concat());
 }
 
-/// A hook of the agent replaces the text of a failure that the model reads, and can end the run.
-/// The hook of the toolset comes first.
+/// A failure hook of the pipeline replaces the text of a failure that the model reads, and can end
+/// the run. The first hook that changes a failure comes first.
 #[tokio::test]
-async fn failure_hook_of_an_agent_changes_what_the_model_reads() {
+async fn failure_hook_of_a_pipeline_changes_what_the_model_reads() {
     let model = ScriptedModel::new()
         .reply_calls([("a", "add", "{}"), ("b", "sub", "{}")])
         .reply_calls([("c", "fatal", "{}")]);
     let pipeline = Pipeline::new()
-        .with_failure_hook(|failed| failed.definition.is_none().then(|| failed.with_message("no such tool")));
-    let fatal = tool_without_parameters("fatal", || async { Err::<(), _>(ToolError::failed("disk full")) });
-    let agent = ReactAgent::builder(model.clone())
-        .tools(calculator().with_tool(fatal).with_pipeline(pipeline))
-        .tool_failure_hook(|failed| {
+        .with_failure_hook(|failed| failed.definition.is_none().then(|| failed.with_message("no such tool")))
+        .with_failure_hook(|failed| {
             Some(match failed.failure.message.as_str() {
                 "disk full" => failed.fatal("the disk is full"),
                 _ => failed.with_message("Look at the manual."),
             })
-        })
+        });
+    let fatal = tool_without_parameters("fatal", || async { Err::<(), _>(ToolError::failed("disk full")) });
+    let agent = ReactAgent::builder(model.clone())
+        .tools(calculator().with_tool(fatal).with_pipeline(pipeline))
         .build()
         .unwrap();
     let error = agent.run("Add.").await.unwrap_err();
@@ -338,29 +335,4 @@ async fn suspended_run_is_an_error_that_names_the_open_calls() {
     let model = ScriptedModel::new().reply_text_and_calls("I add.", [sum("a", 1), sum("b", 2)]);
     let error = main(&ReactAgent::new(model, tools).unwrap()).await.unwrap_err();
     expect![[r#"the run is suspended, and needs decisions: an approval or a denial for call "a" of tool "add", an approval or a denial for call "b" of tool "add""#]].assert_eq(&error.to_string());
-}
-
-#[tokio::test]
-async fn repair_hook_of_an_agent_repairs_calls() {
-    use haft_core::{
-        export::async_trait,
-        pipeline::{InvalidCall, RepairHook},
-    };
-
-    struct Zero(Arc<AtomicUsize>);
-
-    #[async_trait]
-    impl RepairHook for Zero {
-        async fn repair(&self, call: &InvalidCall<'_>) -> Option<serde_json::Value> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            (call.call.name == "add").then(|| json!({"x": 0, "y": 0}))
-        }
-    }
-
-    let count = Arc::new(AtomicUsize::new(0));
-    let model = ScriptedModel::new().reply_calls([("a", "add", "x and y")]).reply_text("0");
-    let agent = ReactAgent::builder(model).tools(calculator()).repair_hook(Zero(Arc::clone(&count)));
-    let answer = agent.build().unwrap().run("Add.").await.unwrap().into_answer().unwrap();
-    let result = answer.transcript.tool_result("a").unwrap();
-    assert_eq!((&*result.model_text(), result.repairs.len(), count.load(Ordering::Relaxed)), ("0", 1, 1));
 }

@@ -269,7 +269,7 @@ async fn postponed_call_of_a_cancelled_run_has_a_result() {
     let case = Case::unfinished(["before", "barrier", "after"]);
     let mut run = Run::from_suspended(case.suspend().await).unwrap();
     run.cancel();
-    assert_eq!((run.state(), case.executed()), (RunState::Cancelled, vec!["before".to_owned()]));
+    assert_eq!((run.state(), case.executed()), (RunState::Ended, vec!["before".to_owned()]));
     assert_paired(run.transcript());
     let texts: Vec<_> = run.transcript().messages().iter().skip(2).map(|message| message.text()).collect();
     assert_eq!(texts, ["before", "cancelled", "cancelled"]);

@@ -22,7 +22,7 @@ use haft_core::{
     schema::RepairKind,
     tool::{DynamicTool, OnCancel, RunContext, ToolPolicy, Touch, TouchFn},
 };
-use haft_react::{Guardrail, LimitAction, OutputStrategy, ReactAgent, extension::Ruling};
+use haft_react::{Guardrail, LimitAction, OutputStrategy, ReactAgent, Verdict};
 use haft_testing::ScriptedModel;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -43,14 +43,14 @@ fn recording(seen: &Seen) -> Guardrail {
     let seen = Arc::clone(seen);
     Guardrail::call("record", move |call, _| {
         seen.lock().unwrap().push(call.arguments.to_string());
-        ready(Ok(Ruling::pass()))
+        ready(Ok(Verdict::Pass))
     })
 }
 
 fn slow_guardrail(duration: Duration) -> Guardrail {
     Guardrail::call("slow", move |_, _| async move {
         sleep(duration).await;
-        Ok(Ruling::pass())
+        Ok(Verdict::Pass)
     })
 }
 
@@ -101,7 +101,7 @@ async fn result_within_the_grace_period_is_checked() {
         });
         let guardrail = Guardrail::result("secrets", |_, _| async {
             sleep(Duration::from_millis(1)).await;
-            Ok(Ruling::rewrite(ToolOutput::from("redacted")))
+            Ok(Verdict::Replace(ToolOutput::from("redacted")))
         });
         let model = ScriptedModel::new().reply_calls([("a", "tidy", "{}")]).reply_text("Done.");
         let agent = ReactAgent::builder(model.clone())
@@ -145,7 +145,7 @@ async fn calls_run_after_a_failed_guardrail_if_the_run_is_continued() {
     let counted = Arc::clone(&checks);
     let guardrail = Guardrail::call("flaky", move |_, _| {
         let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
-        ready(if is_first { Err("the server is down".into()) } else { Ok(Ruling::pass()) })
+        ready(if is_first { Err("the server is down".into()) } else { Ok(Verdict::Pass) })
     });
     let (add, ran) = with_call_counter(&add_tool());
     let model = ScriptedModel::new().reply_calls([ADD]).reply_text("Done.");
@@ -156,7 +156,7 @@ async fn calls_run_after_a_failed_guardrail_if_the_run_is_continued() {
         .unwrap();
     let mut run = agent.create_run("Add.".into()).unwrap();
     let error = agent.drive(&mut run, Default::default()).try_collect::<Vec<_>>().await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "call guardrail", .. }), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "call hook", .. }), "{error:?}");
     assert!(run.interrupted_calls().is_empty());
     let mut run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     agent.drive(&mut run, Default::default()).try_collect::<Vec<_>>().await.unwrap();
@@ -185,7 +185,7 @@ async fn postponed_call_is_checked_once() {
         .with_tool(write.with_definition(|it| it.with_policy(policy(false))));
     let guardrail = Guardrail::call("safe", |call, _| {
         let path = format!("/safe/{}", call.arguments["path"].as_str().unwrap());
-        ready(Ok(Ruling::rewrite(json!({"path": path}))))
+        ready(Ok(Verdict::Replace(json!({"path": path}))))
     });
     let model = ScriptedModel::new()
         .reply_calls([("a", "pay", "{}"), ("b", "write", r#"{"path":"a"}"#)])
@@ -216,7 +216,7 @@ async fn repaired_arguments_are_checked() {
     let run = |repairs: Vec<Option<Value>>, blocks: bool| async move {
         let (add, ran) = with_call_counter(&add_tool());
         let seen = Seen::default();
-        let block = Guardrail::call("block", |_, _| ready(Ok(Ruling::block("No."))));
+        let block = Guardrail::call("block", |_, _| ready(Ok(Verdict::block("No."))));
         let model = ScriptedModel::new().reply_calls([("a", "add", "one and one")]).reply_text("Done.");
         let pipeline = Pipeline::new().with_repair_hook(Repairs(Mutex::new(repairs)));
         let agent = ReactAgent::builder(model)
@@ -246,9 +246,9 @@ async fn calls_beyond_the_maximum_are_not_checked() {
     let calls = [ADD, ("b", "add", r#"{"x":2,"y":2}"#), ("c", "add", r#"{"x":3,"y":3}"#)];
     let guardrail = Guardrail::call("small", |call, _| {
         ready(Ok(match call.arguments["x"].as_i64() {
-            Some(1) => Ruling::block("Too small."),
-            Some(2) => Ruling::pass(),
-            _ => Ruling::end(),
+            Some(1) => Verdict::block("Too small."),
+            Some(2) => Verdict::Pass,
+            _ => Verdict::end("ended"),
         }))
     });
     let model = ScriptedModel::new().reply_calls(calls).reply_text("Done.");
@@ -275,7 +275,7 @@ async fn calls_beyond_the_maximum_are_not_checked() {
 /// failure of a call to `finish` does not make its arguments the answer.
 #[tokio::test]
 async fn rewritten_failure_of_finish_is_no_answer() {
-    let guardrail = Guardrail::result("calm", |_, _| ready(Ok(Ruling::rewrite(ToolOutput::from("fine")))));
+    let guardrail = Guardrail::result("calm", |_, _| ready(Ok(Verdict::Replace(ToolOutput::from("fine")))));
     let model = ScriptedModel::new()
         .reply_calls([("a", "finish", r#"{"sum":1}"#)])
         .reply_text("It is 2.")

@@ -10,44 +10,56 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, Schema, Timestamp, ToolCall, ToolResult, Toolset,
+    RunEvent, RunInput, Schema, ToolCall, ToolResult, Toolset,
     agent::{AgentErrorKind, AgentStep, RunLimits, StopReason},
     call::{BoxError, Decision, Pending, PendingKind, ToolResponse},
     export::schemars::{self, JsonSchema},
     message::AssistantMessage,
     model::ChatResponse,
     tool::RunContext,
-    toolset::ToolList,
 };
 use haft_react::{
-    Dialect as _, Effect, Extension, HandoffGroup, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
-    Step,
+    Effect, Extension, HandoffGroup, Output, ReactAgent, Run, RunConfig, Verdict,
     router::{Route, RouteTable},
-    run::{CallReview, RunError, RunState},
+    run::{Check, CheckVerdict, Checks, RunState},
 };
 use haft_testing::ScriptedModel;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
     dialect_scripts::{SCRIPTS, reloaded, run_or_stream},
+    effects::{advance, finish, judge, reply},
     pairing::assert_paired,
     tools::{add_tool, calculator, failing_tool, pushing_tool, tool_without_parameters},
 };
 
 const ADD: (&str, &str, &str) = ("a", "add", r#"{"x":1,"y":1}"#);
 
+/// Ends the run with the results of `calls`, if one of them succeeded.
+fn stop(calls: &[AgentStep]) -> Verdict<Output> {
+    Output::of_results(calls).map_or(Verdict::Pass, Verdict::Replace)
+}
+
+fn answer(text: impl Into<String>) -> Verdict<Output> {
+    Verdict::Replace(Output::new(text))
+}
+
+fn answer_with(value: impl Into<Value>) -> Verdict<Output> {
+    Verdict::Replace(Output::structured(value))
+}
+
 /// Creates an agent with a review that returns `review(calls)`.
 fn agent(
     model: ScriptedModel,
     tools: Toolset,
-    review: impl Fn(&[AgentStep]) -> CallReview + Send + Sync + 'static,
+    review: impl Fn(&[AgentStep]) -> Verdict<Output> + Send + Sync + 'static,
 ) -> ReactAgent {
     let hook = move |calls: Arc<[AgentStep]>, _| {
         let review = review(&calls);
         async move { Ok(review) }
     };
-    ReactAgent::builder(model).tools(tools).review_calls(hook).build().unwrap()
+    ReactAgent::builder(model).tools(tools).after_calls(hook).build().unwrap()
 }
 
 fn steps_of(calls: &[AgentStep]) -> Vec<String> {
@@ -60,7 +72,7 @@ fn steps_of(calls: &[AgentStep]) -> Vec<String> {
 #[tokio::test]
 async fn review_ends_the_run_with_the_results() {
     for (script, streamed) in SCRIPTS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
-        let agent = agent(script.call(script.model(), ADD), calculator(), |_| CallReview::Stop);
+        let agent = agent(script.call(script.model(), ADD), calculator(), stop);
         let answer = run_or_stream(&agent, "1 + 1?", streamed).await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool), "{script:?}");
         assert_paired(&answer.transcript);
@@ -72,12 +84,10 @@ async fn review_ends_the_run_with_the_results() {
 async fn review_ends_the_run_with_another_answer() {
     for script in SCRIPTS {
         let text = agent(script.call(script.model(), ADD), calculator(), |calls| {
-            CallReview::answer(format!("It is {}.", calls[0].result.model_text()))
+            answer(format!("It is {}.", calls[0].result.model_text()))
         });
         assert_eq!(text.run("1 + 1?").await.unwrap().text().unwrap(), "It is 2.", "{script:?}");
-        let value = agent(script.call(script.model(), ADD), calculator(), |_| {
-            CallReview::answer_with(json!({"sum": 2}))
-        });
+        let value = agent(script.call(script.model(), ADD), calculator(), |_| answer_with(json!({"sum": 2})));
         let answer = value.run("1 + 1?").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, &answer.outputs["sum"]), (r#"{"sum":2}"#, &json!(2)), "{script:?}");
     }
@@ -95,7 +105,7 @@ async fn hook_receives_all_calls_of_a_reply() {
         .reply_text("Done.");
     let agent = agent(model, calculator().with_tool(failing_tool()), move |calls| {
         record.lock().unwrap().push(steps_of(calls));
-        CallReview::Continue
+        Verdict::Pass
     });
     assert_eq!(agent.run("Add.").await.unwrap().text().unwrap(), "Done.");
     let seen = seen.lock().unwrap();
@@ -115,7 +125,7 @@ async fn stop_uses_the_successful_results() {
         ("c", "fail", "{}"),
         ("d", "add", r#"{"x":3,"y":4}"#),
     ]);
-    let agent = agent(model, calculator().with_tool(failing_tool()), |_| CallReview::Stop);
+    let agent = agent(model, calculator().with_tool(failing_tool()), stop);
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("3\n\n7", 4));
 }
@@ -127,7 +137,7 @@ async fn stop_tool_has_priority() {
     let agent = ReactAgent::builder(model)
         .tools(calculator())
         .stop_on(["add"])
-        .review_calls(|_, _| async { Ok(CallReview::answer("no")) })
+        .after_calls(|_, _| async { Ok(answer("no")) })
         .build()
         .unwrap();
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "2");
@@ -139,9 +149,9 @@ async fn answer_of_a_review_is_validated() {
     let model = ScriptedModel::new().reply_calls([ADD]).reply_text("It is two.");
     let agent = ReactAgent::builder(model)
         .tools(calculator())
-        .review_calls(|_, _| async { Ok(CallReview::Stop) })
+        .after_calls(|calls, _| async move { Ok(stop(&calls)) })
         .output_validator(|output, _| async move {
-            if output.text == "2" { Err(OutputError::retry("write words")) } else { Ok(output) }
+            Ok(if output.text == "2" { Verdict::retry("write words") } else { Verdict::Pass })
         })
         .build()
         .unwrap();
@@ -162,9 +172,9 @@ async fn value_of_a_review_fits_the_declared_outputs() {
         let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([ADD]))
             .tools(calculator())
             .output::<Sum>()
-            .review_calls(move |_, _| {
+            .after_calls(move |_, _| {
                 let outputs = json!({"sum": value});
-                async move { Ok(CallReview::answer_with(outputs)) }
+                async move { Ok(answer_with(outputs)) }
             })
             .build()
             .unwrap();
@@ -173,28 +183,24 @@ async fn value_of_a_review_fits_the_declared_outputs() {
             assert_eq!(result.unwrap().into_answer().unwrap().outputs["sum"], 2);
         } else {
             let error = result.unwrap_err();
-            assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "call review", .. }));
+            assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "results hook", .. }));
             assert_paired(&error.transcript);
         }
     }
 }
 
+type Review = fn(&[AgentStep]) -> Verdict<Output>;
+
 /// The same holds for outputs that are not objects. The result of a single call is the value.
 #[tokio::test]
 async fn value_of_a_review_can_have_any_type() {
-    let reviews = [
-        (CallReview::Stop, Some(json!(2))),
-        (CallReview::answer_with(3), Some(json!(3))),
-        (CallReview::answer_with("three"), None),
-    ];
+    let reviews: [(Review, _); 3] =
+        [(stop, Some(json!(2))), (|_| answer_with(3), Some(json!(3))), (|_| answer_with("three"), None)];
     for (review, expected) in reviews {
         let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([ADD]))
             .tools(calculator())
             .output::<i64>()
-            .review_calls(move |_, _| {
-                let review = review.clone();
-                async move { Ok(review) }
-            })
+            .after_calls(move |calls, _| async move { Ok(review(&calls)) })
             .build()
             .unwrap();
         let value = agent.run("1 + 1?").await.ok().and_then(|it| it.into_answer().unwrap().value);
@@ -211,7 +217,7 @@ async fn failed_review_is_a_typed_error() {
     let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([ADD]))
         .tools(calculator())
         .hook_timeout(Duration::from_secs(1))
-        .review_calls(move |_, _| {
+        .after_calls(move |calls, _| {
             let attempt = counted.fetch_add(1, Ordering::Relaxed);
             async move {
                 match attempt {
@@ -219,9 +225,9 @@ async fn failed_review_is_a_typed_error() {
                     1 => panic!("with a secret"),
                     2 => {
                         sleep(Duration::from_secs(5)).await;
-                        Ok(CallReview::Continue)
+                        Ok(Verdict::Pass)
                     }
-                    _ => Ok(CallReview::Stop),
+                    _ => Ok(stop(&calls)),
                 }
             }
         })
@@ -231,9 +237,9 @@ async fn failed_review_is_a_typed_error() {
     for _ in 0..3 {
         let last = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>().await.pop().unwrap();
         let error = last.unwrap_err();
-        assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "call review", .. }), "{error:?}");
+        assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "results hook", .. }), "{error:?}");
         run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-        assert_eq!(run.state(), RunState::ReviewingCalls);
+        assert_eq!(run.state(), RunState::Checking);
     }
     let last = agent.drive(&mut run, RunContext::default()).collect::<Vec<_>>().await.pop().unwrap();
     let Ok(RunEvent::Done { output }) = last else { panic!("{last:?}") };
@@ -250,7 +256,7 @@ async fn suspended_call_is_reviewed_after_its_resumption() {
     let model = ScriptedModel::new().reply_calls([ADD, ("b", "ask", "{}")]);
     let agent = agent(model, calculator().with_tool(ask), move |calls| {
         counted.fetch_add(calls.len(), Ordering::Relaxed);
-        CallReview::Stop
+        stop(calls)
     });
     let suspended = reloaded(agent.run("Ask.").await.unwrap());
     assert_eq!(count.load(Ordering::Relaxed), 0);
@@ -265,10 +271,10 @@ async fn review_and_limits() {
     let limited = |limits| RunInput::new("1 + 1?").with_limits(limits);
     let no_calls = RunLimits { tool_calls: Some(0), ..RunLimits::default() };
     let model = || ScriptedModel::new().reply_calls([ADD]);
-    let error = agent(model(), calculator(), |_| CallReview::Stop).run(limited(no_calls)).await.unwrap_err();
+    let error = agent(model(), calculator(), stop).run(limited(no_calls)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(_)), "{error:?}");
     let one_request = RunLimits { requests: Some(1), ..RunLimits::default() };
-    let output = agent(model(), calculator(), |_| CallReview::Stop).run(limited(one_request)).await.unwrap();
+    let output = agent(model(), calculator(), stop).run(limited(one_request)).await.unwrap();
     assert_eq!(output.text().unwrap(), "2");
 }
 
@@ -278,9 +284,9 @@ async fn pushed_calls_run_before_the_review() {
     let push = pushing_tool("push", |calls| calls.push_call("add", json!({"x": 2, "y": 3})));
     let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([("a", "push", "{}")]))
         .tools(Toolset::new().with_tool(add_tool()).with_tool(push))
-        .review_calls(|calls, _| async move {
+        .after_calls(|calls, _| async move {
             assert_eq!(calls[0].result.model_text(), "5");
-            Ok(CallReview::Stop)
+            Ok(stop(&calls))
         })
         .build()
         .unwrap();
@@ -291,7 +297,7 @@ async fn pushed_calls_run_before_the_review() {
 #[tokio::test]
 async fn handoff_is_not_reviewed() {
     let model = ScriptedModel::new().reply_calls([("b", "transfer_to_kitchen", "{}")]);
-    let reception = agent(model, Toolset::new(), |_| CallReview::Stop);
+    let reception = agent(model, Toolset::new(), stop);
     let kitchen = ReactAgent::new(ScriptedModel::new().reply_text("Soup."), Toolset::new()).unwrap();
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
     let group = HandoffGroup::new(table, [("reception", reception), ("kitchen", kitchen)]).unwrap();
@@ -301,17 +307,17 @@ async fn handoff_is_not_reviewed() {
 /// The first review that ends the run decides. The hook of the builder comes first.
 #[tokio::test]
 async fn first_review_that_ends_the_run_decides() {
-    let review = |name: &'static str, review: CallReview| {
-        Extension::new(name).review_calls(move |_, _| {
+    let review = |name: &'static str, review: Verdict<Output>| {
+        Extension::new(name).after_calls(move |_, _| {
             let review = review.clone();
             async move { Ok(review) }
         })
     };
     let agent = ReactAgent::builder(ScriptedModel::new().reply_calls([ADD]))
         .tools(calculator())
-        .extension(review("first", CallReview::Continue))
-        .extension(review("second", CallReview::answer("second")))
-        .extension(review("third", CallReview::answer("third")))
+        .extension(review("first", Verdict::Pass))
+        .extension(review("second", answer("second")))
+        .extension(review("third", answer("third")))
         .build()
         .unwrap();
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "second");
@@ -331,9 +337,9 @@ async fn failed_answer_is_not_reviewed() {
     let agent = ReactAgent::builder(model)
         .tools(calculator())
         .outputs(schema.unwrap())
-        .review_calls(move |calls, _| {
+        .after_calls(move |calls, _| {
             reviewed.lock().unwrap().extend(steps_of(&calls));
-            async { Ok(CallReview::Continue) }
+            async { Ok(Verdict::Pass) }
         })
         .build()
         .unwrap();
@@ -342,41 +348,28 @@ async fn failed_answer_is_not_reviewed() {
     assert_eq!(*seen.lock().unwrap(), steps_of(&answer.steps));
 }
 
-/// A driver of its own reports the review. The effect is returned again until then, also after a
+/// A driver of its own reports the verdict. The effect is returned again until then, also after a
 /// save.
 #[test]
 fn effect_is_returned_until_the_review_is_reported() {
-    let config = RunConfig { review_calls: true, ..RunConfig::default() };
+    let checks = Checks { results: true, ..Checks::default() };
+    let config = RunConfig { checks, ..RunConfig::default() };
     let mut run = Run::new(&config, "1 + 1?".into()).unwrap();
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    assert_eq!(
-        run.on_review(CallReview::Stop).unwrap_err().to_string(),
-        AgentErrorKind::from(RunError::NoReviewInProgress).to_string()
-    );
-    let reply =
-        AssistantMessage { tool_calls: vec![ToolCall::new("a", "add", "{}")], ..AssistantMessage::default() };
-    loop {
-        match run.next(&step).unwrap() {
-            Effect::Prepare => {}
-            Effect::Chat(_) => {
-                let response = ChatResponse::new(reply.clone());
-                run.on_chat(Ok(NativeCalls.parse_reply(response, None))).unwrap();
-            }
-            Effect::Call(_) => {
-                let result = ToolResult::done("a", "add", "2".into());
-                run.on_result("a", result).unwrap();
-            }
-            Effect::Review(calls) => {
-                assert_eq!(steps_of(&calls), ["1 add{} 2"]);
-                break;
-            }
-            other => panic!("{other:?}"),
-        }
+    assert!(judge(&mut run, CheckVerdict::Results(Verdict::Pass)).is_err());
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    let call = ToolCall::new("a", "add", "{}");
+    let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+    reply(&mut run, ChatResponse::new(message)).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Call(_)));
+    finish(&mut run, "a", ToolResult::done("a", "add", "2".into())).unwrap();
+    let mut reviewed = None;
+    for _ in 0..2 {
+        let Effect::Check(Check::Results(calls)) = advance(&mut run).unwrap() else { panic!("{run:?}") };
+        assert_eq!(steps_of(&calls), ["1 add{} 2"]);
+        run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+        reviewed = Some(calls);
     }
-    let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    assert!(matches!(run.next(&step).unwrap(), Effect::Review(calls) if calls.len() == 1));
-    run.on_review(CallReview::Stop).unwrap();
-    let Effect::Done(answer) = run.next(&step).unwrap() else { panic!("{run:?}") };
+    judge(&mut run, CheckVerdict::Results(stop(&reviewed.unwrap()))).unwrap();
+    let Effect::Done(answer) = advance(&mut run).unwrap() else { panic!("{run:?}") };
     assert_eq!(answer.text, "2");
 }

@@ -21,7 +21,7 @@ use haft_core::{
     tool::{DynamicTool, OnCancel, RunContext, ToolPolicy},
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{Dialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_react::{Dialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact, Verdict};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 use tokio::{
@@ -328,11 +328,11 @@ async fn hooks_are_dropped_before_the_run_returns() {
                 Ok(request)
             }
         }),
-        ReactAgent::builder(ScriptedModel::new().reply_text("42")).output_validator(move |output, _| {
+        ReactAgent::builder(ScriptedModel::new().reply_text("42")).output_validator(move |_, _| {
             let held = hold(&three);
             async move {
                 held.await;
-                Ok(output)
+                Ok(Verdict::Pass)
             }
         }),
     ];

@@ -18,7 +18,7 @@ use haft_core::{
     tool::{DynamicTool, RunContext, ToolPolicy},
     usage::Usage,
 };
-use haft_react::{Extension, ReactAgent};
+use haft_react::{Extension, ReactAgent, Verdict};
 use haft_testing::ScriptedModel;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -193,13 +193,13 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
 async fn usage_of_a_reply_is_counted_once_if_its_hook_is_interrupted() {
     let response = || ChatResponse { usage: Usage::one_request(100, 10), ..ChatResponse::new("Hi.") };
     let hangs_once = |is_first: Arc<AtomicBool>| {
-        Extension::new("hangs").after_reply(move |reply, _| {
+        Extension::new("hangs").after_reply(move |_, _| {
             let hangs = is_first.swap(false, Ordering::Relaxed);
             async move {
                 if hangs {
                     std::future::pending::<()>().await;
                 }
-                Ok(reply)
+                Ok(Verdict::Pass)
             }
         })
     };

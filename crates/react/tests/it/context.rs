@@ -3,21 +3,20 @@
 use expect_test::expect;
 use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
 use haft_core::{
-    Schema, Timestamp, ToolCall,
+    Schema, ToolCall,
     agent::{Limit, RunLimits},
     message::AssistantMessage,
     model::{ChatResponse, FinishReason},
-    toolset::ToolList,
 };
 use haft_react::{
-    Effect, JsonReact, NativeCalls, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig, Step,
-    TextReact, run::ContextConfig,
+    Effect, JsonReact, Outcome, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig, TextReact,
+    run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    effects::advance,
+    effects::{advance, apply},
     pairing::{assert_paired, assert_request_paired, message_lines},
     tools::calculator,
 };
@@ -416,13 +415,13 @@ async fn all_messages_of_the_input_are_the_question() {
 
 /// Creates a run with a limit of three requests, whose first request is too long for the model. The
 /// run requests a summary next.
-fn run_before_summary(step: &Step<'_>) -> Run {
+fn run_before_summary() -> Run {
     let context = ContextConfig { compaction: true, ..ContextConfig::default() };
     let limits = RunLimits { requests: Some(3), ..RunLimits::default() };
     let config = RunConfig { context, limits, ..RunConfig::default() };
     let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier())).unwrap();
-    assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
-    run.on_chat(Err(too_long_error())).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    apply(&mut run, Outcome::Replied(Err(too_long_error()))).unwrap();
     run
 }
 
@@ -430,50 +429,44 @@ fn run_before_summary(step: &Step<'_>) -> Run {
 /// repeatedly.
 #[test]
 fn repeated_effect_requests_one_summary() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = run_before_summary(&step);
+    let mut run = run_before_summary();
     for _ in 0..3 {
-        assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+        assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
     }
-    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
+    apply(&mut run, Outcome::Compacted(Ok(Box::new(ChatResponse::new("Sums."))))).unwrap();
     // The third request is allowed.
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    run.on_chat(Err(ModelError::EmptyResponse)).unwrap();
-    let error = advance(&mut run, &step).unwrap_err();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    apply(&mut run, Outcome::Replied(Err(ModelError::EmptyResponse))).unwrap();
+    let error = advance(&mut run).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }
 
 /// A run that stops requests no summary. It requests the summary when it continues.
 #[test]
 fn stopping_run_requests_no_summary() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = run_before_summary(&step);
+    let mut run = run_before_summary();
     run.stop_after_step(true);
-    assert!(matches!(run.next(&step), Err(AgentErrorKind::Stopped)));
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    run.on_chat(Err(too_long_error())).unwrap();
-    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    assert!(matches!(advance(&mut run), Err(AgentErrorKind::Stopped)));
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    apply(&mut run, Outcome::Replied(Err(too_long_error()))).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
     // A summary in flight is not abandoned.
     run.stop_after_step(true);
-    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
-    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
-    assert!(matches!(advance(&mut run, &step), Err(AgentErrorKind::Stopped)));
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
+    apply(&mut run, Outcome::Compacted(Ok(Box::new(ChatResponse::new("Sums."))))).unwrap();
+    assert!(matches!(advance(&mut run), Err(AgentErrorKind::Stopped)));
 }
 
 /// A driver that crashes while a summary is requested requests it again, so both requests count.
 #[test]
 fn abandoned_request_for_a_summary_is_counted() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = run_before_summary(&step);
-    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
+    let mut run = run_before_summary();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
     let mut run: Run = serde_json::from_value(json!(run)).unwrap();
-    run.recover(&tools);
-    assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
-    run.on_compact(Ok(ChatResponse::new("Sums."))).unwrap();
+    run.recover();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
+    apply(&mut run, Outcome::Compacted(Ok(Box::new(ChatResponse::new("Sums."))))).unwrap();
     assert_eq!(run.usage().requests, 3);
-    let error = advance(&mut run, &step).unwrap_err();
+    let error = advance(&mut run).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(3))), "{error:?}");
 }

@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
-    RunInput, Timestamp, ToolCall, ToolError, ToolExt as _, ToolOutput, ToolResult,
+    RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult,
     call::{Decision, Pending, PendingCall, PendingKind, ResumedCall},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
-    tool::ToolPolicy,
-    toolset::ToolList,
 };
 use haft_react::{
-    Dialect as _, Effect, NativeCalls, OutputError, Run, RunConfig, Step,
-    run::{CallBatch, ContextConfig},
+    Effect, Outcome, Run, RunConfig, Verdict,
+    run::{
+        CallBatch, CalledTool, Check, CheckVerdict, Checks, ContextConfig, ModelReply, Prepared, ReadyCall,
+    },
 };
 use proptest::{
     bool::weighted,
@@ -24,8 +24,8 @@ use proptest::{
 use serde_json::json;
 
 use crate::{
-    pairing::{assert_paired, assert_request_paired, assert_view_paired},
-    tools::tool_without_parameters,
+    effects::{apply, finish, judge, suspend},
+    pairing::{assert_paired, assert_view_paired},
 };
 
 /// The name of a tool. It determines how [`Environment::execute`] executes a call.
@@ -74,7 +74,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 accepted,
                 overflows,
                 config: RunConfig {
-                    check_outputs,
+                    checks: Checks { answer: check_outputs, ..Checks::default() },
                     stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
                     max_repeated_calls: None,
                     max_output_retries: 10,
@@ -96,10 +96,10 @@ struct Environment {
 }
 
 impl Environment {
-    /// Executes `call`, or suspends it if it still needs a decision. `batch` contains the decisions
-    /// so far.
-    fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
-        let answer = batch.resumed.get(&call.id).map(ResumedCall::decision);
+    /// Executes a call, or suspends it if it still needs a decision.
+    fn execute(&mut self, ready: &ReadyCall) -> Result<ToolResult, Box<Pending>> {
+        let call = &ready.call;
+        let answer = ready.resumed.as_ref().map(ResumedCall::decision);
         let pending = match (&*call.name, answer) {
             ("approved", None) => PendingKind::Approval { arguments: json!({}) },
             ("external", None) => PendingKind::External,
@@ -137,10 +137,10 @@ fn nested_calls(call: &ToolCall) -> Vec<PendingCall> {
     calls.map(|call| PendingCall { call, pending: pending.clone() }).into()
 }
 
-fn tools() -> ToolList {
-    let policy = ToolPolicy { idempotent: true, retries: 1, ..ToolPolicy::default() };
-    let again = tool_without_parameters("again", || async {}).with_definition(|it| it.with_policy(policy));
-    ToolList::new("test", [again])
+/// Returns the properties of the tools.
+fn called_tools() -> BTreeMap<String, CalledTool> {
+    let again = CalledTool { idempotent: true, retries: 1, ..CalledTool::default() };
+    BTreeMap::from([("again".to_owned(), again)])
 }
 
 fn to_json(run: &Run) -> String {
@@ -154,7 +154,6 @@ struct Process<'p> {
     /// The saved run as JSON. It is loaded after a crash.
     saved: String,
     environment: Environment,
-    tools: ToolList,
     order: std::slice::Iter<'p, Index>,
     crashes: std::slice::Iter<'p, bool>,
     saves: std::slice::Iter<'p, bool>,
@@ -171,7 +170,6 @@ impl<'p> Process<'p> {
             saved: to_json(&run),
             run,
             environment: Environment::default(),
-            tools: tools(),
             order: scenario.order.iter(),
             crashes: scenario.crashes.iter(),
             saves: scenario.saves.iter(),
@@ -197,7 +195,7 @@ impl<'p> Process<'p> {
         if crashes {
             self.crash_count += 1;
             self.run = serde_json::from_str(&self.saved).unwrap();
-            self.run.recover(&self.tools);
+            self.run.recover();
         }
         !crashes
     }
@@ -214,18 +212,20 @@ impl<'p> Process<'p> {
     fn drive(&mut self) -> bool {
         let mut replies = self.scenario.replies.iter();
         for clock in 0..2_000 {
-            let step = Step::new(&self.tools, &NativeCalls, Timestamp::from_unix_millis(clock));
-            let Ok(effect) = self.run.next(&step) else { return false };
+            let Ok(effect) = self.run.next(Timestamp::from_unix_millis(clock)) else { return false };
             self.saved = to_json(&self.run);
             if !self.survives() {
                 continue;
             }
             match effect {
-                Effect::Prepare => {}
-                Effect::Chat(request) if self.overflows() => {
-                    assert_request_paired(&request);
+                Effect::Prepare => {
+                    apply(&mut self.run, Outcome::Prepared(Prepared::default())).unwrap();
+                    self.record_event();
+                }
+                Effect::Chat if self.overflows() => {
+                    assert_view_paired(&self.run.view());
                     let too_long = ModelError::ContextTooLong("too long".to_owned());
-                    if self.run.on_chat(Err(too_long)).is_err() {
+                    if apply(&mut self.run, Outcome::Replied(Err(too_long))).is_err() {
                         return false;
                     }
                     self.record_event();
@@ -233,24 +233,27 @@ impl<'p> Process<'p> {
                 Effect::Compact(earlier) => {
                     assert_view_paired(&earlier);
                     let failed = ModelError::EmptyResponse;
-                    let summary = if self.overflows() { Err(failed) } else { Ok(ChatResponse::new("Much.")) };
-                    self.run.on_compact(summary).unwrap();
+                    let summary =
+                        if self.overflows() { Err(failed) } else { Ok(Box::new(ChatResponse::new("Much."))) };
+                    apply(&mut self.run, Outcome::Compacted(summary)).unwrap();
                     self.record_event();
                 }
-                Effect::Chat(request) => {
-                    assert_request_paired(&request);
-                    let reply = replies
+                Effect::Chat => {
+                    assert_view_paired(&self.run.view());
+                    let response = replies
                         .next()
                         .map_or_else(|| ChatResponse::new("Done."), |calls| reply_with_calls(calls));
-                    self.run.on_chat(Ok(NativeCalls.parse_reply(reply, None))).unwrap();
+                    let (tools, verdict, reports) = (called_tools(), Verdict::Pass, Vec::new());
+                    let reply = ModelReply { reply: response.into(), tools, verdict, reports };
+                    apply(&mut self.run, Outcome::Replied(Ok(Box::new(reply)))).unwrap();
                     self.record_event();
                 }
                 Effect::Call(batch) => self.execute_calls(&batch),
                 Effect::Wait(pending) => self.decide_some(&pending),
-                Effect::Check(output) => {
+                Effect::Check(Check::Answer(_)) => {
                     let accepted = self.accepted.next().copied().unwrap_or(true);
-                    let verdict = if accepted { Ok(*output) } else { Err(OutputError::retry("no")) };
-                    self.run.on_check(verdict).unwrap();
+                    let verdict = if accepted { Verdict::Pass } else { Verdict::retry("no") };
+                    judge(&mut self.run, CheckVerdict::Answer(verdict)).unwrap();
                     self.record_event();
                 }
                 Effect::Done(_) => return true,
@@ -264,12 +267,12 @@ impl<'p> Process<'p> {
         let mut open = batch.calls.clone();
         while !open.is_empty() {
             let place = self.pick(open.len());
-            let call = open.remove(place);
-            match self.environment.execute(batch, &call) {
-                Ok(result) => {
-                    self.run.on_result(&call.id, result).unwrap();
+            let ready = open.remove(place);
+            match self.environment.execute(&ready) {
+                Ok(result) => finish(&mut self.run, &ready.call.id, result).unwrap(),
+                Err(pending) => {
+                    suspend(&mut self.run, PendingCall { call: ready.call, pending: *pending }).unwrap();
                 }
-                Err(pending) => self.run.on_pending(PendingCall { call, pending: *pending }).unwrap(),
             }
             if !self.record_event() {
                 return;
@@ -288,11 +291,9 @@ impl<'p> Process<'p> {
                 PendingKind::Approval { .. } => Decision::approved(),
                 _ => Decision::output("given"),
             };
-            self.run.on_decision(&suspended_call.call.id, answer.clone()).unwrap();
-            assert!(
-                self.run.on_decision(&suspended_call.call.id, answer).is_err(),
-                "a second decision must be rejected"
-            );
+            let decided = |decision| Outcome::Decided { id: suspended_call.call.id.clone(), decision };
+            apply(&mut self.run, decided(answer.clone())).unwrap();
+            assert!(apply(&mut self.run, decided(answer)).is_err(), "a second decision must be rejected");
             if !self.record_event() {
                 return;
             }

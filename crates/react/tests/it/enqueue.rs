@@ -4,28 +4,28 @@ use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    ChatModel, Message, RunEvent, RunInput, RunOutput, Timestamp, ToolCall, ToolExt as _, ToolOutput,
-    ToolResult, Toolset,
+    ChatModel, Message, RunEvent, RunInput, RunOutput, ToolCall, ToolExt as _, ToolOutput, ToolResult,
+    Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, StopReason, SuspendedRun},
     call::{Decision, Decisions},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool::{RunContext, ToolPolicy},
-    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Dialect as _, Effect, HandoffGroup, LimitAction, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
-    RunHandle, Step, Trajectory,
+    Effect, HandoffGroup, LimitAction, NativeCalls, ReactAgent, Run, RunConfig, RunHandle, Trajectory,
+    Verdict,
     router::{Route, RouteTable},
-    run::{Delivery, RunError, is_enqueued},
+    run::{Delivery, RunError},
+    transcript::is_enqueued,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    effects::advance,
+    effects::{advance, finish, reply, request},
     pairing::{assert_paired, message_lines},
     tools::{calculator, enqueueing_tool, tool_without_parameters},
 };
@@ -123,7 +123,7 @@ async fn validator_checks_the_answer_before_the_follow_up() {
             if is_first {
                 handle.enqueue("And?", Delivery::Idle).unwrap();
             }
-            async move { Ok::<_, OutputError>(output) }
+            async { Ok(Verdict::Pass) }
         }
     });
     let output = agent.build().unwrap().run(handle.bind("Count.")).await.unwrap();
@@ -312,21 +312,19 @@ fn only_user_messages_can_be_enqueued_up_to_a_limit() {
 /// not lost if the process crashes before the delivery.
 #[test]
 fn message_is_delivered_after_open_calls_and_survives_a_crash() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
     let tool_calls = ["a", "b"].map(|id| ToolCall::new(id, "look", json!({}).to_string())).into();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
-    run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
+    reply(&mut run, ChatResponse::new(message)).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Call(_)));
+    finish(&mut run, "a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
     run.enqueue("Hurry.", Delivery::NextRequest).unwrap();
-    assert!(run.append("Now.").is_err());
 
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    run.recover(&tools);
-    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
+    run.recover();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    let request = request(&run, &NativeCalls);
     let roles = message_lines(&request);
     assert!(roles.ends_with("user: Hurry.\n"), "{roles}");
     assert_paired(run.transcript());

@@ -11,7 +11,7 @@ use haft_core::{
     model::ChatResponse,
     tool::{DynamicTool, Progress, ToolPolicy},
 };
-use haft_react::{Dialect, Extension, JsonReact, NativeCalls, ReactAgent, TextReact};
+use haft_react::{Dialect, Extension, JsonReact, NativeCalls, ReactAgent, TextReact, Verdict};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -129,7 +129,7 @@ async fn rejected_reply_without_text_has_an_event() {
     let tools = Toolset::new().with_tool(tool_without_parameters("look", || async { "seen" }));
     let forbid = Extension::new("forbid").after_reply(|mut reply, _| async move {
         reply.message.tool_calls.clear();
-        Ok(reply)
+        Ok(Verdict::Replace(reply))
     });
     let agent = ReactAgent::builder(model).tools(tools).extension(forbid);
     let events: Vec<_> = agent.build().unwrap().stream("Go.").try_collect().await.unwrap();

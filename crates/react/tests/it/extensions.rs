@@ -17,7 +17,7 @@ use haft_core::{
     usage::{Cost, Prices, Usage},
 };
 use haft_middleware::FallbackModel;
-use haft_react::{AgentBuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
+use haft_react::{AgentBuildError, Extension, Guardrail, ReactAgent, Run, Verdict, entries::Entries};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -64,7 +64,7 @@ impl ChatModel for LoggingModel {
 /// Creates the extension `name`. Each of its hooks logs its calls, except the hook for dynamic
 /// instructions.
 fn logging(name: &'static str, log: &Log) -> Extension {
-    let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
+    let [prepare, calls, results, replies, outputs, models] = [(); 6].map(|()| log.clone());
     Extension::new(name)
         .instructions(format!("Static {name}."))
         .dynamic_instructions(move |_| async move { Ok(format!("Dynamic {name}.")) })
@@ -73,22 +73,21 @@ fn logging(name: &'static str, log: &Log) -> Extension {
             async { Ok(request) }
         })
         .adapt_model(move |model| Arc::new(LoggingModel { model, name, log: models.clone() }))
-        .around_calls(move |arguments, next| {
-            let log = calls.clone();
-            async move {
-                log.push(format!("{name}: call begins"));
-                let outcome = next.run(arguments).await;
-                log.push(format!("{name}: call ends"));
-                outcome
-            }
-        })
-        .after_reply(move |reply, _| {
+        .guardrail(Guardrail::call(name, move |_, _| {
+            calls.push(format!("{name}: call"));
+            async { Ok(Verdict::Pass) }
+        }))
+        .guardrail(Guardrail::result(name, move |_, _| {
+            results.push(format!("{name}: result"));
+            async { Ok(Verdict::Pass) }
+        }))
+        .after_reply(move |_, _| {
             replies.push(format!("{name}: reply"));
-            async { Ok(reply) }
+            async { Ok(Verdict::Pass) }
         })
-        .output_validator(move |output, _| {
+        .output_validator(move |_, _| {
             outputs.push(format!("{name}: output"));
-            async { Ok(output) }
+            async { Ok(Verdict::Pass) }
         })
 }
 
@@ -139,12 +138,12 @@ async fn hooks_run_in_the_documented_order() {
         two: request begins
         two: request ends
         one: request ends
-        two: reply
         one: reply
-        one: call begins
-        two: call begins
-        two: call ends
-        one: call ends
+        two: reply
+        one: call
+        two: call
+        one: result
+        two: result
         agent: prepare
         one: prepare
         two: prepare
@@ -152,8 +151,8 @@ async fn hooks_run_in_the_documented_order() {
         two: request begins
         two: request ends
         one: request ends
-        two: reply
         one: reply
+        two: reply
         one: output
         two: output
     "#]]
@@ -178,10 +177,10 @@ async fn entries_are_saved_with_the_run() {
         .unwrap();
 
     let suspended = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(suspended.checkpoint["head"]["entries"], json!({"counter": {"calls": 1}}));
+    assert_eq!(suspended.checkpoint["data"]["entries"], json!({"counter": {"calls": 1}}));
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let run = Run::from_suspended(suspended.clone()).unwrap();
-    assert_eq!(run.extension_entries()["counter"]["calls"], 1);
+    assert_eq!(run.entries()["counter"]["calls"], 1);
 
     let decisions = [("b".to_owned(), haft_core::call::Decision::output("a cat"))].into();
     agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap();
@@ -219,7 +218,7 @@ async fn reply_hook_changes_the_reply() {
         if reply.message.text().contains("1234") {
             reply.message = "My password is secret.".into();
         }
-        Ok(reply)
+        Ok(Verdict::Replace(reply))
     });
     let deletes = tool_without_parameters("delete", || async { "deleted" });
     let agent = ReactAgent::builder(model.clone())
@@ -236,25 +235,6 @@ async fn reply_hook_changes_the_reply() {
         tool: a 2
     "#]]
     .assert_eq(&message_lines(&model.requests()[1]));
-}
-
-#[tokio::test]
-async fn call_hook_can_deny_or_change_a_call() {
-    let model = ScriptedModel::new()
-        .reply_calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":100,"y":1}"#)])
-        .reply_text("Done.");
-    let small = Extension::new("small").around_calls(|mut arguments, next| async move {
-        assert_eq!((next.definition().name().as_str(), next.context().call_id().len()), ("add", 1));
-        if arguments["x"] == 100 {
-            return Err(ToolError::Denied("too large".to_owned()));
-        }
-        arguments["y"] = json!(10);
-        next.run(arguments).await
-    });
-    let agent = ReactAgent::builder(model).tools(calculator()).extension(small).build().unwrap();
-    let output = agent.run("Add.").await.unwrap();
-    let results: Vec<_> = output.results_of("add").map(|result| result.model_text().into_owned()).collect();
-    assert_eq!(results, ["11", "denied: too large"]);
 }
 
 #[tokio::test]
@@ -284,25 +264,25 @@ async fn error_of_a_hook_names_the_extension() {
     let extensions = |name: &str| -> [Hook; 4] {
         let extension = Extension::new(name);
         [
-            ("dynamic instructions", extension.clone().dynamic_instructions(|_| async { Err("no".into()) })),
-            ("prepare hook", extension.clone().prepare(|_, _| async { Err("no".into()) })),
+            ("request hook", extension.clone().dynamic_instructions(|_| async { Err("no".into()) })),
+            ("request hook", extension.clone().prepare(|_, _| async { Err("no".into()) })),
             ("reply hook", extension.clone().after_reply(|_, _| async { Err("no".into()) })),
-            ("output validator", extension.output_validator(|_, _| async { Err(OutputError::failed("no")) })),
+            ("answer hook", extension.output_validator(|_, _| async { Err("no".into()) })),
         ]
     };
     let panicking = |name: &str| -> [Hook; 4] {
         let extension = Extension::new(name);
         [
-            ("dynamic instructions", extension.clone().dynamic_instructions(|_| async { panic!("no") })),
-            ("prepare hook", extension.clone().prepare(|_, _| async { panic!("no") })),
+            ("request hook", extension.clone().dynamic_instructions(|_| async { panic!("no") })),
+            ("request hook", extension.clone().prepare(|_, _| async { panic!("no") })),
             ("reply hook", extension.clone().after_reply(|_, _| async { panic!("no") })),
-            ("output validator", extension.output_validator(|_, _| async { panic!("no") })),
+            ("answer hook", extension.output_validator(|_, _| async { panic!("no") })),
         ]
     };
     let hooks = extensions("failing").into_iter().map(|hook| ("failing", "no", hook));
     let panicking = panicking("panicking").into_iter().map(|hook| ("panicking", "it panicked", hook));
     for (name, problem, (hook, extension)) in hooks.chain(panicking) {
-        let is_after_reply = ["reply hook", "output validator"].contains(&hook);
+        let is_after_reply = ["reply hook", "answer hook"].contains(&hook);
         let model =
             if is_after_reply { ScriptedModel::new().reply_text("Hi.") } else { ScriptedModel::new() };
         let agent = ReactAgent::builder(model).extension(extension).build().unwrap();
@@ -323,7 +303,7 @@ async fn reply_hook_cannot_change_the_usage() {
     let model = ScriptedModel::new().reply(ChatResponse { usage, ..ChatResponse::new("Hi.") });
     let free = Extension::new("free").after_reply(|mut reply, _| async move {
         reply.usage = Usage::default();
-        Ok(reply)
+        Ok(Verdict::Replace(reply))
     });
     let agent = ReactAgent::builder(model).extension(free).build().unwrap();
     assert_eq!(agent.run("Hi").await.unwrap().into_answer().unwrap().usage, usage);
@@ -367,7 +347,7 @@ async fn entries_survive_a_driver_dropped_after_a_call() {
         }
     }
     drop(events);
-    assert_eq!(run.extension_entries()["counter"]["calls"], 1);
+    assert_eq!(run.entries()["counter"]["calls"], 1);
 }
 
 /// A tool can take [`Entries`] as state, even if the agent has no extension.
@@ -379,13 +359,13 @@ async fn tool_can_use_entries_without_an_extension() {
     let mut run = agent.create_run("Count.".into()).unwrap();
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))), "{events:?}");
-    assert_eq!(run.extension_entries()["counter"]["calls"], 2);
+    assert_eq!(run.entries()["counter"]["calls"], 2);
 }
 
 #[tokio::test]
 async fn validators_of_extensions_reject_answers() {
     let polite = Extension::new("polite").output_validator(|output, _| async move {
-        if output.text.ends_with("please.") { Ok(output) } else { Err(OutputError::retry("say please")) }
+        if output.text.ends_with("please.") { Ok(Verdict::Pass) } else { Ok(Verdict::retry("say please")) }
     });
     let model = ScriptedModel::new().reply_text("Sit.").reply_text("Sit, please.");
     let agent = ReactAgent::builder(model).extension(polite).build().unwrap();
@@ -461,7 +441,7 @@ async fn hooks_of_a_builder_have_saved_entries() {
 #[tokio::test]
 async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
     let deny = |extension: Extension| {
-        extension.around_calls(|_, _| async { Err(ToolError::Denied("never".to_owned())) })
+        extension.guardrail(Guardrail::call("never", |_, _| async { Ok(Verdict::block("never")) }))
     };
     let before = deny(Extension::new("guard")).tools(calculator());
     let after = deny(Extension::new("guard").tools(calculator()));
@@ -481,7 +461,7 @@ async fn reply_without_its_only_call_is_rejected() {
         ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("I cannot add.");
     let forbid = Extension::new("forbid").after_reply(|mut reply, _| async move {
         reply.message.tool_calls.clear();
-        Ok(reply)
+        Ok(Verdict::Replace(reply))
     });
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).extension(forbid).build().unwrap();
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "I cannot add.");

@@ -12,25 +12,22 @@ use std::{
 use expect_test::expect;
 use futures::{StreamExt as _, TryStreamExt as _};
 use haft_core::{
-    ChatModel, Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolCall, ToolExt as _, ToolOutput,
-    Toolset, Transcript,
-    agent::{
-        AgentError, AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, RunLimits, StopReason,
-    },
+    ChatModel, Message, RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolExt as _, ToolOutput, Toolset,
+    Transcript,
+    agent::{AgentError, AgentErrorKind, GuardrailAction, GuardrailReport, GuardrailStage, StopReason},
     call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
     content::Content,
     export::async_trait,
     message::{AssistantMessage, MessageBody},
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool::{RunContext, ToolPolicy},
-    toolset::ToolList,
 };
 use haft_react::{
-    Dialect, Effect, Guardrail, HandoffGroup, JsonReact, LimitAction, NativeCalls, Output, ReactAgent,
-    ReactAgentBuilder, Run, RunConfig, RunHandle, Step, TextReact,
-    extension::{GuardrailFailure, Ruling},
+    Dialect, Effect, Guardrail, HandoffGroup, JsonReact, NativeCalls, Outcome, Output, ReactAgent,
+    ReactAgentBuilder, Run, RunConfig, RunHandle, TextReact, Verdict,
+    hook::{HookContext, HookFailure, HookResult},
     router::{Route, RouteTable},
-    run::{CallReview, ContextConfig, Delivery, GuardrailOutcome, RulingDecision, RunState},
+    run::{Check, CheckVerdict, Checks, Delivery},
 };
 use haft_testing::ScriptedModel;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
@@ -39,7 +36,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    effects::advance,
+    effects::{advance, apply, judge},
     pairing::{assert_paired, message_lines},
     tools::{add_tool, calculator, tool_without_parameters},
 };
@@ -74,19 +71,22 @@ enum Answer {
     Panic,
 }
 
-fn input_ruling(answer: Answer) -> Result<Ruling<Vec<Message>>, haft_core::call::BoxError> {
+fn judge_input(answer: Answer, cx: &HookContext) -> HookResult<Vec<Message>> {
     match answer {
-        Answer::Pass => Ok(Ruling::pass()),
-        Answer::End => Ok(Ruling::end().with_information(json!({"score": 0.9}))),
+        Answer::Pass => Ok(Verdict::Pass),
+        Answer::End => {
+            cx.set_information(json!({"score": 0.9}));
+            Ok(Verdict::end("ended"))
+        }
         Answer::Fail => Err("the server is down".into()),
         Answer::Panic => panic!("the guardrail panics"),
     }
 }
 
 fn input_guardrail(name: &str, answer: Answer, delay: Duration) -> Guardrail {
-    Guardrail::input(name, move |_, _| async move {
+    Guardrail::input(name, move |_, cx| async move {
         sleep(delay).await;
-        input_ruling(answer)
+        judge_input(answer, &cx)
     })
 }
 
@@ -143,9 +143,10 @@ fn answer_text(dialect: &str) -> &'static str {
 #[tokio::test(start_paused = true)]
 async fn input_guardrail_ends_the_run_before_the_request() {
     let model = lenient(ScriptedModel::new().reply_text("42.").reply_text("Hello."));
-    let guardrail = Guardrail::input("no homework", |messages, _| async move {
+    let guardrail = Guardrail::input("no homework", |messages, cx| async move {
         let is_homework = messages.iter().any(|message| message.text().contains("homework"));
-        Ok(if is_homework { Ruling::end().with_information(json!({"score": 0.9})) } else { Ruling::pass() })
+        cx.set_information(json!({"score": 0.9}));
+        Ok(if is_homework { Verdict::end("homework") } else { Verdict::Pass })
     });
     let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
 
@@ -174,13 +175,12 @@ async fn input_guardrail_ends_the_run_before_the_request() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// For any order of the verdict, the reply and the hooks, no call runs and no event of a reply
-    /// is emitted if an input guardrail stops the input. A run that was driven again is checked
-    /// again. A call that requires an approval runs once, after the approval.
+    /// Whatever time the hooks and the reply take, no request is sent and no call runs if an input
+    /// guardrail stops the input. A run that was driven again is checked again. A call that
+    /// requires an approval runs once, after the approval.
     #[test]
     fn no_call_runs_before_the_input_guardrails_have_passed(
         delays in proptest::array::uniform4(0_u64..40),
-        parallel in proptest::array::uniform2(any::<bool>()),
         stop in 0_usize..3,
         streams in any::<bool>(),
         dialect in 0_usize..3,
@@ -197,19 +197,16 @@ proptest! {
                 .reply_text(answer_text(dialect.name()));
             let trip = if fails { Answer::Fail } else { Answer::End };
             let rule = |index| if index == stop { trip } else { Answer::Pass };
-            let guard = |name: &str, index: usize, delay: Duration| {
-                let guardrail = input_guardrail(name, rule(index), delay);
-                if parallel[index] { guardrail.in_parallel() } else { guardrail }
-            };
+            let guard = |name: &str, index: usize, delay: Duration| input_guardrail(name, rule(index), delay);
             let agent = ReactAgent::builder(SlowModel(lenient(script()), reply))
                 .dialect(NativeCalls)
                 .tools(counting_tools(&calls, needs_approval))
                 .guardrail(guard("first", 0, first))
                 .guardrail(guard("second", 1, second))
                 .prepare(move |request, _| async move { sleep(hook).await; Ok(request) })
-                .extension(haft_react::Extension::new("slow").after_reply(move |reply, _| async move {
+                .extension(haft_react::Extension::new("slow").after_reply(move |_, _| async move {
                     sleep(hook).await;
-                    Ok(reply)
+                    Ok(Verdict::Pass)
                 }));
             let agent = match dialect.name() {
                 "json" => agent.dialect(JsonReact::new()),
@@ -249,13 +246,13 @@ proptest! {
                 if is_stopped {
                     prop_assert!(ended.is_err());
                     prop_assert_eq!(calls.load(Ordering::SeqCst), 0);
-                    let leaked = seen.iter().find(|event| !matches!(event, RunEvent::RequestStarted { .. }));
-                    prop_assert!(leaked.is_none(), "{leaked:?}");
+                    prop_assert!(seen.is_empty(), "{seen:?}");
                     prop_assert!(!has_calls(run.transcript()));
                 }
                 for pending in run.pending_calls() {
                     prop_assert!(needs_approval && calls.load(Ordering::SeqCst) == 0);
-                    run.on_decision(&pending.call.id, Decision::approved()).unwrap();
+                    let decided = Outcome::Decided { id: pending.call.id, decision: Decision::approved() };
+                    apply(&mut run, decided).unwrap();
                 }
             }
             prop_assert_eq!(calls.load(Ordering::SeqCst), usize::from(!is_stopped));
@@ -267,77 +264,6 @@ proptest! {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn parallel_guardrail_aborts_the_request() {
-    let model = ScriptedModel::new().hang();
-    let guardrail = input_guardrail("slow", Answer::End, Duration::from_millis(50)).in_parallel();
-    let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
-
-    let error = agent.run("Go.").await.unwrap_err();
-    assert_eq!((guardrail_of(&error).0, model.requests().len(), error.usage.requests), ("slow", 1, 1));
-}
-
-/// A guardrail in parallel with the request runs concurrently with it, and once for several
-/// requests.
-#[tokio::test(start_paused = true)]
-async fn parallel_guardrail_hides_its_latency_and_runs_once() {
-    let checks = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&checks);
-    let guardrail = Guardrail::input("slow", move |_, _| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async {
-            sleep(Duration::from_millis(100)).await;
-            Ok(Ruling::pass())
-        }
-    });
-    let calls = Arc::new(AtomicUsize::new(0));
-    let script = ScriptedModel::new().reply_calls([("a", "send", "{}")]).reply_text("Done.");
-    let agent = ReactAgent::builder(SlowModel(script, Duration::from_millis(100)))
-        .tools(counting_tools(&calls, false))
-        .guardrail(guardrail.in_parallel())
-        .build()
-        .unwrap();
-
-    let start = tokio::time::Instant::now();
-    let events: Vec<_> = agent.stream("Go.").try_collect().await.unwrap();
-    assert_eq!(start.elapsed(), Duration::from_millis(200));
-    assert_eq!((checks.load(Ordering::SeqCst), calls.load(Ordering::SeqCst)), (1, 1));
-    let text: String = events
-        .iter()
-        .filter_map(|event| if let RunEvent::TextDelta { text } = event { Some(text.as_str()) } else { None })
-        .collect();
-    assert_eq!(text, "Done.");
-}
-
-/// The text deltas of a reply are held back until the guardrail has passed the input.
-#[tokio::test(start_paused = true)]
-async fn deltas_are_held_back_until_the_verdict() {
-    let model = ScriptedModel::new().reply_chunks(["Hel", "lo."]);
-    let guardrail = input_guardrail("slow", Answer::Pass, Duration::from_millis(100)).in_parallel();
-    let agent = ReactAgent::builder(model).guardrail(guardrail).build().unwrap();
-
-    let start = tokio::time::Instant::now();
-    let mut events = agent.stream("Hi.");
-    let mut lines = String::new();
-    while let Some(event) = events.try_next().await.unwrap() {
-        let event = match event {
-            RunEvent::RequestStarted { .. } => "started".to_owned(),
-            RunEvent::TextDelta { text } => text,
-            RunEvent::RequestFinished { .. } => "finished".to_owned(),
-            other => matches!(other, RunEvent::Done { .. }).to_string(),
-        };
-        lines += &format!("{} ms {event}\n", start.elapsed().as_millis());
-    }
-    expect![[r#"
-        0 ms started
-        100 ms Hel
-        100 ms lo.
-        100 ms finished
-        100 ms true
-    "#]]
-    .assert_eq(&lines);
-}
-
 /// A rewritten input is a view. The transcript keeps the original, and later runs still send the
 /// new text.
 #[tokio::test]
@@ -346,10 +272,10 @@ async fn rewritten_input_is_sent_in_place_of_the_original() {
         let answer = answer_text(dialect);
         let model = ScriptedModel::new().reply_text(answer).reply_text(answer);
         let upper = Guardrail::input("upper", |messages: Vec<Arc<Message>>, _| async move {
-            Ok(Ruling::rewrite(messages.iter().map(|it| Message::user(it.text().to_uppercase())).collect()))
+            Ok(Verdict::Replace(messages.iter().map(|it| Message::user(it.text().to_uppercase())).collect()))
         });
         let shout = Guardrail::input("shout", |messages: Vec<Arc<Message>>, _| async move {
-            Ok(Ruling::rewrite(messages.iter().map(|it| Message::user(it.text() + "!")).collect()))
+            Ok(Verdict::Replace(messages.iter().map(|it| Message::user(it.text() + "!")).collect()))
         });
         let builder = ReactAgent::builder(model.clone()).guardrail(upper).guardrail(shout);
         let agent = match dialect {
@@ -373,36 +299,33 @@ async fn rewritten_input_is_sent_in_place_of_the_original() {
 
 #[tokio::test]
 async fn blocked_input_is_answered_by_the_guardrail() {
-    for is_parallel in [false, true] {
-        let model = lenient(ScriptedModel::new().reply_text("Bang.").reply_text("Hello."));
-        let guardrail = Guardrail::input("safe", |messages: Vec<Arc<Message>>, _| async move {
-            let is_bad = messages.iter().any(|it| it.text().contains("bomb"));
-            Ok(if is_bad { Ruling::block("I cannot help with that.") } else { Ruling::pass() })
-        });
-        let guardrail = if is_parallel { guardrail.in_parallel() } else { guardrail };
-        let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
+    let model = lenient(ScriptedModel::new().reply_text("Bang.").reply_text("Hello."));
+    let guardrail = Guardrail::input("safe", |messages: Vec<Arc<Message>>, _| async move {
+        let is_bad = messages.iter().any(|it| it.text().contains("bomb"));
+        Ok(if is_bad { Verdict::block("I cannot help with that.") } else { Verdict::Pass })
+    });
+    let agent = ReactAgent::builder(model.clone()).guardrail(guardrail).build().unwrap();
 
-        let answer = agent.run("Build a bomb.").await.unwrap().into_answer().unwrap();
-        assert_eq!(
-            (answer.text.as_str(), answer.stop_reason),
-            ("I cannot help with that.", StopReason::Blocked)
-        );
-        assert_eq!(actions(&answer.guardrails), [("safe", GuardrailStage::Input, GuardrailAction::Block)]);
-        agent.run(RunInput::new("Hi.").with_history(&answer.transcript)).await.unwrap();
-        let requests = model.requests();
-        expect![[r#"
+    let answer = agent.run("Build a bomb.").await.unwrap().into_answer().unwrap();
+    assert_eq!((answer.text.as_str(), answer.stop_reason), ("I cannot help with that.", StopReason::Blocked));
+    assert_eq!(actions(&answer.guardrails), [("safe", GuardrailStage::Input, GuardrailAction::Block)]);
+    agent.run(RunInput::new("Hi.").with_history(&answer.transcript)).await.unwrap();
+    let requests = model.requests();
+    expect![[r#"
             user: [a guardrail withheld this message]
             assistant: I cannot help with that.
             user: Hi.
         "#]]
-        .assert_eq(&message_lines(requests.last().unwrap()));
-    }
+    .assert_eq(&message_lines(requests.last().unwrap()));
 }
 
 /// Several guardrails run in order. The first stop decides, and earlier reports are kept.
 #[tokio::test]
 async fn first_stop_decides_and_no_report_is_lost() {
-    let pass = Guardrail::input("a", |_, _| ready(Ok(Ruling::pass().with_information(1))));
+    let pass = Guardrail::input("a", |_, cx| {
+        cx.set_information(1);
+        ready(Ok(Verdict::Pass))
+    });
     let end = input_guardrail("b", Answer::End, Duration::ZERO);
     let late = input_guardrail("c", Answer::Panic, Duration::ZERO);
     let agent = ReactAgent::builder(ScriptedModel::new()).guardrail(pass).guardrail(end).guardrail(late);
@@ -431,43 +354,36 @@ async fn failing_guardrail_ends_the_run_unless_it_fails_open() {
         ("it took longer than 1s", slow),
     ];
     for (problem, guardrail) in guardrails {
-        for is_parallel in [false, true] {
-            let guardrail = || if is_parallel { guardrail().in_parallel() } else { guardrail() };
-            let model = lenient(ScriptedModel::new().reply_text("Hello."));
-            let agent = ReactAgent::builder(model).guardrail(guardrail()).build().unwrap();
-            let error = agent.run("Hi.").await.unwrap_err();
-            let AgentErrorKind::HookFailed { hook: "input guardrail", source } = &*error.kind else {
-                panic!("{error:?}")
-            };
-            assert_eq!(source.downcast_ref::<GuardrailFailure>().unwrap().guardrail, "check");
-            assert!(format!("{error:?}").contains(problem), "{error:?}");
-            assert_eq!(error.usage.requests, u64::from(is_parallel));
+        let model = lenient(ScriptedModel::new().reply_text("Hello."));
+        let agent = ReactAgent::builder(model).guardrail(guardrail()).build().unwrap();
+        let error = agent.run("Hi.").await.unwrap_err();
+        let AgentErrorKind::HookFailed { hook: "input hook", source } = &*error.kind else {
+            panic!("{error:?}")
+        };
+        assert_eq!(source.downcast_ref::<HookFailure>().unwrap().hook, "check");
+        assert!(format!("{error:?}").contains(problem), "{error:?}");
+        assert_eq!(error.usage.requests, 0);
 
-            let model = ScriptedModel::new().reply_text("Hello.");
-            let agent = ReactAgent::builder(model).guardrail(guardrail().fail_open()).build().unwrap();
-            let answer = agent.run("Hi.").await.unwrap().into_answer().unwrap();
-            assert_eq!(
-                actions(&answer.guardrails),
-                [("check", GuardrailStage::Input, GuardrailAction::Failed)]
-            );
-            assert!(answer.guardrails[0].information.as_str().unwrap().contains(problem));
-        }
+        let model = ScriptedModel::new().reply_text("Hello.");
+        let agent = ReactAgent::builder(model).guardrail(guardrail().fail_open()).build().unwrap();
+        let answer = agent.run("Hi.").await.unwrap().into_answer().unwrap();
+        assert_eq!(actions(&answer.guardrails), [("check", GuardrailStage::Input, GuardrailAction::Failed)]);
+        assert!(answer.guardrails[0].information.as_str().unwrap().contains(problem));
     }
 }
 
-/// A guardrail in parallel with the request cannot rewrite the input, and no guardrail can drop a
-/// message.
+/// No guardrail can drop a message of the user, or replace it by a message of the model.
 #[tokio::test]
 async fn impossible_rewrites_end_the_run() {
-    let rewrite = || Guardrail::input("rewrite", |_, _| ready(Ok(Ruling::rewrite(vec![Message::user("x")]))));
-    let drop = Guardrail::input("drop", |_, _| ready(Ok(Ruling::rewrite(Vec::new()))));
-    for guardrail in [rewrite().in_parallel(), drop] {
+    let reply = Guardrail::input("reply", |_, _| ready(Ok(Verdict::Replace(vec![Message::assistant("x")]))));
+    let drop = Guardrail::input("drop", |_, _| ready(Ok(Verdict::Replace(Vec::new()))));
+    for guardrail in [reply, drop] {
         let agent = ReactAgent::builder(lenient(ScriptedModel::new().reply_text("Hi.")))
             .guardrail(guardrail)
             .build()
             .unwrap();
         let error = agent.run("Go.").await.unwrap_err();
-        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "input guardrail", .. }));
+        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "input hook", .. }));
     }
 }
 
@@ -481,7 +397,7 @@ async fn each_input_is_checked_once() {
         Guardrail::input("record", move |messages: Vec<Arc<Message>>, _| {
             let texts: Vec<_> = messages.iter().map(|it| format!("{name}: {}", it.text())).collect();
             seen.lock().unwrap().extend(texts);
-            ready(Ok(Ruling::pass()))
+            ready(Ok(Verdict::Pass))
         })
     };
     let model = ScriptedModel::new()
@@ -513,10 +429,10 @@ async fn each_input_is_checked_once() {
 /// An answer guardrail passes, rewrites, blocks or ends. Its verdict precedes the end of the run.
 #[tokio::test]
 async fn answer_guardrail_decides_before_the_end_of_the_run() {
-    let secret = |ruling: fn(Output) -> Ruling<Output>| {
+    let secret = |ruling: fn(Output) -> Verdict<Output>| {
         Guardrail::answer("secrets", move |output: Output, _| {
             let has_secret = output.text.contains("1234");
-            ready(Ok(if has_secret { ruling(output) } else { Ruling::pass() }))
+            ready(Ok(if has_secret { ruling(output) } else { Verdict::Pass }))
         })
     };
     let run = |guardrail: Guardrail| async move {
@@ -527,13 +443,13 @@ async fn answer_guardrail_decides_before_the_end_of_the_run() {
 
     let (output, ..) = run(secret(|mut output| {
         output.text = output.text.replace("1234", "****");
-        Ruling::rewrite(output)
+        Verdict::Replace(output)
     }))
     .await;
     let answer = output.unwrap().into_answer().unwrap();
     assert_eq!((answer.text.as_str(), answer.stop_reason), ("The code is ****.", StopReason::Finished));
 
-    let (output, agent, model) = run(secret(|_| Ruling::block("Ask your admin."))).await;
+    let (output, agent, model) = run(secret(|_| Verdict::block("Ask your admin."))).await;
     let answer = output.unwrap().into_answer().unwrap();
     assert_eq!((answer.text.as_str(), answer.stop_reason), ("Ask your admin.", StopReason::Blocked));
     assert_eq!(actions(&answer.guardrails), [("secrets", GuardrailStage::Answer, GuardrailAction::Block)]);
@@ -545,7 +461,7 @@ async fn answer_guardrail_decides_before_the_end_of_the_run() {
     "#]]
     .assert_eq(&message_lines(&model.requests()[1]));
 
-    let (output, ..) = run(secret(|_| Ruling::end())).await;
+    let (output, ..) = run(secret(|_| Verdict::end("ended"))).await;
     let error = output.unwrap_err();
     assert_eq!(guardrail_of(&error).1, GuardrailStage::Answer);
     assert_eq!(error.transcript.messages()[1].text(), "The code is 1234.");
@@ -556,7 +472,7 @@ async fn answer_guardrail_decides_before_the_end_of_the_run() {
 async fn structured_answers_are_checked() {
     let schema =
         Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
-    let run = |ruling: fn(Output) -> Ruling<Output>| {
+    let run = |ruling: fn(Output) -> Verdict<Output>| {
         let model = ScriptedModel::new().reply_calls([("f", "finish", r#"{"sum":7}"#)]);
         let guardrail = Guardrail::answer("sum", move |output: Output, _| ready(Ok(ruling(output))));
         let agent = ReactAgent::builder(model).outputs(schema.clone()).guardrail(guardrail).build().unwrap();
@@ -564,7 +480,7 @@ async fn structured_answers_are_checked() {
     };
     let answer = run(|mut output| {
         output.outputs["sum"] = json!(8);
-        Ruling::rewrite(output)
+        Verdict::Replace(output)
     })
     .await
     .unwrap()
@@ -573,13 +489,13 @@ async fn structured_answers_are_checked() {
     assert_eq!((answer.outputs["sum"].as_i64(), answer.text.as_str()), (Some(8), r#"{"sum":8}"#));
     let error = run(|mut output| {
         output.outputs["sum"] = json!("eight");
-        Ruling::rewrite(output)
+        Verdict::Replace(output)
     })
     .await
     .unwrap_err();
     let AgentErrorKind::HookFailed { hook, source } = &*error.kind else { panic!("{error:?}") };
-    assert_eq!((*hook, source.to_string().as_str()), ("answer guardrail", r#"in the guardrail "sum""#));
-    let blocked = run(|_| Ruling::block("No.")).await.unwrap().into_answer().unwrap();
+    assert_eq!((*hook, source.to_string().as_str()), ("answer hook", r#"in the hook "sum""#));
+    let blocked = run(|_| Verdict::block("No.")).await.unwrap().into_answer().unwrap();
     assert_eq!((blocked.text.as_str(), blocked.outputs.len()), ("No.", 0));
 }
 
@@ -595,7 +511,7 @@ async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
         let mut arguments = call.arguments;
         let is_high = arguments["x"].as_i64() > Some(10);
         arguments["x"] = arguments["x"].as_i64().unwrap().min(10).into();
-        ready(Ok(if is_high { Ruling::rewrite(arguments) } else { Ruling::pass() }))
+        ready(Ok(if is_high { Verdict::Replace(arguments) } else { Verdict::Pass }))
     });
     for dialect in ["native", "json", "text"] {
         seen.lock().unwrap().clear();
@@ -629,7 +545,7 @@ async fn call_guardrail_runs_before_the_approval_and_after_a_change() {
 #[tokio::test]
 async fn rewritten_arguments_are_validated_and_sent_to_the_host() {
     let guardrail =
-        |arguments: Value| Guardrail::call("fix", move |_, _| ready(Ok(Ruling::rewrite(arguments.clone()))));
+        |arguments: Value| Guardrail::call("fix", move |_, _| ready(Ok(Verdict::Replace(arguments.clone()))));
     let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
@@ -659,7 +575,7 @@ async fn blocked_call_does_not_run() {
     for ends in [false, true] {
         let calls = Arc::new(AtomicUsize::new(0));
         let guardrail = Guardrail::call("no sums", move |_, _| {
-            ready(Ok(if ends { Ruling::end() } else { Ruling::block("Sums are not allowed.") }))
+            ready(Ok(if ends { Verdict::end("ended") } else { Verdict::block("Sums are not allowed.") }))
         });
         let script = ScriptedModel::new()
             .reply_calls([("a", "send", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
@@ -701,10 +617,10 @@ async fn result_guardrail_decides_before_the_model_reads_the_result() {
     let guardrail = Guardrail::result("secrets", |result, _| {
         let text = result.model_text().into_owned();
         ready(Ok(match text.as_str() {
-            text if text.contains("key") => Ruling::block("The result is secret."),
-            text if text.contains("path") => Ruling::rewrite(ToolOutput::from("failed")),
-            "42" => Ruling::rewrite(ToolOutput::from("forty-two")),
-            _ => Ruling::pass(),
+            text if text.contains("key") => Verdict::block("The result is secret."),
+            text if text.contains("path") => Verdict::Replace(ToolOutput::from("failed")),
+            "42" => Verdict::Replace(ToolOutput::from("forty-two")),
+            _ => Verdict::Pass,
         }))
     });
     let draw = tool_without_parameters("draw", || async {
@@ -738,7 +654,7 @@ async fn result_guardrail_decides_before_the_model_reads_the_result() {
 #[tokio::test]
 async fn result_guardrail_ends_the_run() {
     let model = ScriptedModel::new().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_text("Done.");
-    let guardrail = Guardrail::result("two", |_, _| ready(Ok(Ruling::end().with_information("two"))));
+    let guardrail = Guardrail::result("two", |_, _| ready(Ok(Verdict::end("two"))));
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).guardrail(guardrail).build().unwrap();
 
     let mut run = agent.create_run("Add.".into()).unwrap();
@@ -762,7 +678,7 @@ async fn input_guardrail_sees_all_content() {
     let recorded = Arc::clone(&seen);
     let guardrail = Guardrail::input("content", move |messages: Vec<Arc<Message>>, _| {
         recorded.lock().unwrap().extend_from_slice(messages[0].content());
-        ready(Ok(Ruling::pass()))
+        ready(Ok(Verdict::Pass))
     });
     let agent =
         ReactAgent::builder(ScriptedModel::new().reply_text("Hi.")).guardrail(guardrail).build().unwrap();
@@ -802,58 +718,27 @@ fn recording_guardrail(seen: &Arc<Mutex<Vec<Vec<String>>>>, delay: Duration) -> 
         seen.lock().unwrap().push(texts(&messages));
         async move {
             sleep(delay).await;
-            Ok(Ruling::pass())
+            Ok(Verdict::Pass)
         }
     })
 }
 
-/// A message joins a repeated request while the guardrails check the first message. The guardrails
-/// before and in parallel with the request check each message once.
+/// A message joins a repeated request. The guardrail judges each message once.
 #[tokio::test(start_paused = true)]
 async fn message_of_a_repeated_request_is_checked_once() {
-    for has_first in [false, true] {
-        let (before, parallel) = (Arc::default(), Arc::default());
-        let handle = RunHandle::new();
-        let script = ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("Done.");
-        let mut builder = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
-            .guardrail(recording_guardrail(&parallel, Duration::from_millis(100)).in_parallel());
-        if has_first {
-            builder = builder.guardrail(recording_guardrail(&before, Duration::from_millis(10)));
-        }
-        let answer = builder.build().unwrap().run(handle.bind("A")).await.unwrap();
-        assert_eq!(answer.text().unwrap(), "Done.");
-        assert_eq!(*parallel.lock().unwrap(), [["A"], ["B"]]);
-        assert_eq!(before.lock().unwrap().len(), if has_first { 2 } else { 0 });
-    }
-}
-
-/// The deltas of a reply are held back until all messages of its request have passed.
-#[tokio::test(start_paused = true)]
-async fn deltas_wait_for_the_check_of_each_message() {
-    let guardrail = Guardrail::input("no b", |messages: Vec<Arc<Message>>, _| async move {
-        sleep(Duration::from_millis(50)).await;
-        Ok(if texts(&messages).contains(&"B".to_owned()) { Ruling::end() } else { Ruling::pass() })
-    });
+    let seen = Arc::default();
     let handle = RunHandle::new();
-    let script = lenient(ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("A and B."));
-    let agent = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
-        .guardrail(guardrail.in_parallel())
-        .build()
-        .unwrap();
-    let mut events = agent.stream(handle.bind("A"));
-    let error = loop {
-        match events.next().await.unwrap() {
-            Ok(RunEvent::RequestStarted { .. } | RunEvent::ReplyRejected { .. }) => {}
-            Ok(event) => panic!("{event:?}"),
-            Err(error) => break error,
-        }
-    };
-    assert_eq!(guardrail_of(&error).0, "no b");
+    let script = ScriptedModel::new().fail(ModelError::EmptyResponse).reply_text("Done.");
+    let builder = ReactAgent::builder(EnqueueingModel(script, handle.clone()))
+        .guardrail(recording_guardrail(&seen, Duration::from_millis(100)));
+    let answer = builder.build().unwrap().run(handle.bind("A")).await.unwrap();
+    assert_eq!(answer.text().unwrap(), "Done.");
+    assert_eq!(*seen.lock().unwrap(), [["A"], ["B"]]);
 }
 
-/// A cancelled run ends after the future of a guardrail in parallel with the request is dropped.
+/// A cancelled run ends after the future of a guardrail is dropped.
 #[tokio::test(start_paused = true)]
-async fn cancellation_waits_for_a_parallel_guardrail() {
+async fn cancellation_waits_for_a_guardrail() {
     let lock = Arc::new(tokio::sync::Mutex::new(()));
     let held = Arc::clone(&lock);
     let guardrail = Guardrail::input("holds a lock", move |_, _| {
@@ -863,8 +748,7 @@ async fn cancellation_waits_for_a_parallel_guardrail() {
             pending().await
         }
     });
-    let agent =
-        ReactAgent::builder(ScriptedModel::new().hang()).guardrail(guardrail.in_parallel()).build().unwrap();
+    let agent = ReactAgent::builder(ScriptedModel::new()).guardrail(guardrail).build().unwrap();
     let token = CancellationToken::new();
     let context = RunContext { cancellation: token.clone(), ..RunContext::default() };
     let cancel = async {
@@ -881,45 +765,6 @@ async fn cancellation_waits_for_a_parallel_guardrail() {
     assert!(is_free);
 }
 
-/// The input is blocked while the run summarizes the conversation, or after its final reply was
-/// broken.
-#[test]
-fn late_block_ends_the_run() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let context = ContextConfig { compaction: true, ..ContextConfig::default() };
-    let no_requests = RunLimits { requests: Some(0), ..RunLimits::default() };
-    let answers = LimitAction::Answer;
-    let config = RunConfig { check_input_in_parallel: true, limit_action: answers, ..RunConfig::default() };
-    let cases = [
-        (
-            RunConfig { context, ..config.clone() },
-            ModelError::ContextTooLong("too long".into()),
-            RunState::Compacting,
-        ),
-        (RunConfig { limits: no_requests, ..config }, ModelError::EmptyResponse, RunState::LimitReached),
-    ];
-    for (config, error, state) in cases {
-        let mut earlier = Transcript::new();
-        for text in ["One.", "Two."] {
-            earlier.push(Message::user(text));
-            earlier.push(Message::assistant("Yes."));
-        }
-        let mut run = Run::new(&config, RunInput::new("Go.").with_history(earlier)).unwrap();
-        assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-        let check = run.input_check().unwrap();
-        let _ = run.on_chat(Err(error));
-        assert_eq!(run.state(), state);
-        if state == RunState::Compacting {
-            assert!(matches!(run.next(&step).unwrap(), Effect::Compact(_)));
-        }
-        let decision = RulingDecision::Block("No.".to_owned());
-        run.on_input_check(&check, GuardrailOutcome { decision, reports: Vec::new() }).unwrap();
-        let Effect::Done(answer) = run.next(&step).unwrap() else { panic!() };
-        assert_eq!((answer.text.as_str(), answer.stop_reason), ("No.", StopReason::Blocked));
-    }
-}
-
 /// A blocked answer from a call is not sent in later requests: the arguments of `finish` beside
 /// another call, the result of a stop tool, and the results of a review.
 #[tokio::test]
@@ -927,8 +772,15 @@ async fn blocked_answer_of_a_call_is_withheld() {
     let schema = || Schema::new(json!({"properties": {"code": {"type": "string"}}})).unwrap();
     let code = || tool_without_parameters("code", || async { "The code is 1234." });
     let finish = ("f", "finish", r#"{"code":"1234"}"#);
-    let builders: [fn(ReactAgentBuilder) -> ReactAgentBuilder; 3] =
-        [|it| it, |it| it.stop_on(["code"]), |it| it.review_calls(|_, _| ready(Ok(CallReview::Stop)))];
+    let builders: [fn(ReactAgentBuilder) -> ReactAgentBuilder; 3] = [
+        |it| it,
+        |it| it.stop_on(["code"]),
+        |it| {
+            it.after_calls(|calls, _| {
+                ready(Ok(Output::of_results(&calls).map_or(Verdict::Pass, Verdict::Replace)))
+            })
+        },
+    ];
     let mut lines = String::new();
     for (index, configure) in builders.into_iter().enumerate() {
         let calls = [("a", "code", "{}"), finish];
@@ -936,7 +788,7 @@ async fn blocked_answer_of_a_call_is_withheld() {
         let model = model.reply_text(r#"{"code":"-"}"#);
         let secrets = |output: Output, _| {
             let has_code = output.text.contains("1234");
-            ready(Ok(if has_code { Ruling::block("Ask your admin.") } else { Ruling::pass() }))
+            ready(Ok(if has_code { Verdict::block("Ask your admin.") } else { Verdict::Pass }))
         };
         let tools = Toolset::new().with_tool(code());
         let builder =
@@ -980,7 +832,7 @@ async fn blocked_answer_has_no_provider_data() {
     secret.provider_data.insert("openai", json!({"response_id": "resp_1"}));
     let model = ScriptedModel::new().reply(ChatResponse::new(secret)).reply_text("Sure.");
     let secrets = Guardrail::answer("secrets", |output: Output, _| {
-        ready(Ok(if output.text.contains("1234") { Ruling::block("No.") } else { Ruling::pass() }))
+        ready(Ok(if output.text.contains("1234") { Verdict::block("No.") } else { Verdict::Pass }))
     });
     let agent = ReactAgent::builder(model.clone()).guardrail(secrets).build().unwrap();
     let answer = agent.run("Code?").await.unwrap().into_answer().unwrap();
@@ -990,24 +842,19 @@ async fn blocked_answer_has_no_provider_data() {
     assert_eq!(*blocked, AssistantMessage::from("No."));
 }
 
-/// The gate is part of the run. Without the driver of this crate, a saved and loaded run returns no
-/// call before the verdict.
+/// The gate is part of the run. Without the driver of this crate, a saved and loaded run sends no
+/// request before the verdict.
 #[test]
-fn run_returns_no_call_before_the_verdict() {
-    let config = RunConfig { check_input_in_parallel: true, ..RunConfig::default() };
+fn run_sends_no_request_before_the_verdict() {
+    let checks = Checks { input: true, ..Checks::default() };
+    let config = RunConfig { checks, ..RunConfig::default() };
     let mut run = Run::new(&config, "Go.".into()).unwrap();
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    assert!(run.input_check().is_some_and(|check| check.is_parallel));
-    run.on_chat(Ok(NativeCalls.parse_reply(call_reply("native", "send", "{}"), None))).unwrap();
     for _ in 0..2 {
         run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-        let Effect::CheckInput(_) = advance(&mut run, &step).unwrap() else { panic!() };
+        let Effect::Check(Check::Input(messages)) = advance(&mut run).unwrap() else { panic!() };
+        assert_eq!(texts(&messages), ["Go."]);
     }
-    let Effect::CheckInput(check) = advance(&mut run, &step).unwrap() else { panic!() };
-    let passed = GuardrailOutcome { decision: RulingDecision::Pass, reports: Vec::new() };
-    run.on_input_check(&check, passed.clone()).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
-    assert!(run.on_input_check(&check, passed).is_err());
+    judge(&mut run, CheckVerdict::Input(Verdict::Pass)).unwrap();
+    assert!(judge(&mut run, CheckVerdict::Input(Verdict::Pass)).is_err());
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
 }

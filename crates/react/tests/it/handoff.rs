@@ -126,7 +126,7 @@ async fn calls_beside_a_hand_off_get_results() {
         assistant: a add{"x":1,"y":1}; b transfer_to_bar{}; c transfer_to_kitchen{}; d fail{}
         tool: a 2
         tool: b Handed to bar, who goes on from here.
-        tool: c denied: this reply hands the conversation to bar already
+        tool: c denied: this reply hands off the conversation by "transfer_to_bar" already
         tool: d no luck
         user: You go on from here: reception hands off.
     "#]]

@@ -18,8 +18,7 @@ use haft_core::{
     tool::{RunContext, ToolPolicy},
 };
 use haft_react::{
-    Guardrail, HandoffGroup, JsonReact, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact,
-    extension::Ruling,
+    Guardrail, HandoffGroup, JsonReact, NativeCalls, ReactAgent, ReactAgentBuilder, TextReact, Verdict,
     handoff::{Handoff, HandoffError, HandoffHistory},
     router::{Route, RouteTable},
 };
@@ -102,7 +101,7 @@ fn assert_hook_failed(kind: &AgentErrorKind, expected: &str, message: &str) {
 #[tokio::test]
 async fn rewritten_result_of_a_hand_off_keeps_its_arguments() {
     let (model, kitchen, record) = (ordering_model(), kitchen_model(), Record::default());
-    let guardrail = Guardrail::result("short", |_, _| async { Ok(Ruling::rewrite("ok".into())) });
+    let guardrail = Guardrail::result("short", |_, _| async { Ok(Verdict::Replace("ok".into())) });
     let group = restaurant(builder(&model).guardrail(guardrail), &kitchen, &order(&record));
     let answer = group.run("A soup.").await.unwrap().into_answer().unwrap();
     assert_eq!(
@@ -214,8 +213,8 @@ async fn hook_without_an_argument_keeps_the_reason() {
             async { Ok(()) }
         })
         .on_handoff(move |cx| {
-            let guest = cx.step.run.state.get::<&str>().copied();
-            let entry = format!("{guest:?} {} {}", cx.step.step, cx.step.transcript.len());
+            let guest = cx.context.run.state.get::<&str>().copied();
+            let entry = format!("{guest:?} {} {}", cx.context.step, cx.context.transcript.len());
             used.lock().unwrap().push(entry);
             async { Ok(()) }
         });

@@ -74,8 +74,8 @@ async fn message_during_a_hidden_step_reaches_the_next_agent() {
     group.run(RunHandle::new().bind("Soup.")).await.unwrap();
     expect![[r#"
         user: Soup.
-        user: And bread!
         user: You go on from here: a hands off.
+        user: And bread!
     "#]]
     .assert_eq(&message_lines(&b.requests()[0]));
 }

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use haft_core::{Message, RunInput, Toolset, Transcript, agent::AgentErrorKind};
 use haft_react::{
-    Extension, JsonReact, ReactAgent, ReactAgentBuilder, TextReact, extension::ClearToolResults,
+    Extension, JsonReact, ReactAgent, ReactAgentBuilder, TextReact, hook::ClearToolResults,
     run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
@@ -40,7 +40,7 @@ async fn last_request(change: impl FnOnce(ReactAgentBuilder) -> ReactAgentBuilde
 /// The latest results stay complete, and older ones are replaced by a note.
 #[tokio::test]
 async fn old_tool_results_are_cleared() {
-    let lines = last_request(|it| it.clear_tool_results(ClearToolResults::keep_last(1))).await;
+    let lines = last_request(|it| it.hook(ClearToolResults::keep_last(1))).await;
     // The result of `b` is shorter than the note.
     expect![[r#"
         user: Go.
@@ -61,7 +61,7 @@ async fn old_tool_results_are_cleared() {
         ClearToolResults::keep_last(0).in_batches_of(4),
         ClearToolResults::keep_last(usize::MAX).in_batches_of(0),
     ] {
-        assert_eq!(last_request(|it| it.clear_tool_results(clear.clone())).await, untouched, "{clear:?}");
+        assert_eq!(last_request(|it| it.hook(clear.clone())).await, untouched, "{clear:?}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn old_tool_results_are_cleared() {
 async fn batches_keep_the_prefix_of_requests() {
     let clear = ClearToolResults::keep_last(0).in_batches_of(2);
     let model = three_steps();
-    let agent = ReactAgent::builder(model.clone()).tools(tools()).clear_tool_results(clear).build().unwrap();
+    let agent = ReactAgent::builder(model.clone()).tools(tools()).hook(clear).build().unwrap();
     agent.run("Go.").await.unwrap();
     let is_cleared = |index: usize| message_lines(&model.requests()[index]).contains("removed");
     assert_eq!([1, 2, 3].map(is_cleared), [false, true, true]);
@@ -85,7 +85,7 @@ async fn note_contains_the_handle_of_a_stored_result() {
     let model = ScriptedModel::new().reply_calls([("a", "long", "{}")]).reply_text("Done.");
     let agent = ReactAgent::builder(model.clone())
         .tools(Toolset::new().with_tool(long))
-        .clear_tool_results(ClearToolResults::keep_last(0))
+        .hook(ClearToolResults::keep_last(0))
         .build()
         .unwrap();
     let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
@@ -111,7 +111,7 @@ async fn processors_run_before_the_dialect() {
         (&text, ReactAgent::builder(text.clone()).dialect(TextReact)),
     ];
     for (model, builder) in builders {
-        let builder = builder.tools(tools()).clear_tool_results(ClearToolResults::keep_last(0));
+        let builder = builder.tools(tools()).hook(ClearToolResults::keep_last(0));
         builder.build().unwrap().run("Go.").await.unwrap();
         let lines = message_lines(&model.requests()[1]);
         assert!(lines.contains("[the result was removed to save space]"), "{lines}");
@@ -123,7 +123,7 @@ async fn processors_run_before_the_dialect() {
 #[tokio::test]
 async fn processors_run_in_order_after_the_context() {
     let append = |mark: &'static str| {
-        Extension::new(mark).history_processor(mark, move |view, cx| {
+        Extension::new(mark).history_processor(move |view, cx| {
             let text = format!("{mark} {} {}", view.len(), cx.step);
             Ok(view.iter().cloned().chain([Message::user(text).into()]).collect())
         })
@@ -161,13 +161,13 @@ async fn broken_views_end_the_run() {
         }
     };
     let filter = |is_call: bool| {
-        Extension::new("e").history_processor("broken", move |view, _| {
+        Extension::new("e").history_processor(move |view, _| {
             let keep = drop_role(is_call);
             Ok(view.iter().filter(|message| keep(message)).cloned().collect())
         })
     };
     let broken = |process: fn() -> Result<(), &'static str>| {
-        Extension::new("e").history_processor("broken", move |view, _| {
+        Extension::new("e").history_processor(move |view, _| {
             process()?;
             Ok(view)
         })
@@ -177,8 +177,7 @@ async fn broken_views_end_the_run() {
         ("without its result", filter(false)),
         (
             "no message is left",
-            Extension::new("e")
-                .history_processor("broken", |_, _| Ok(std::iter::empty::<Message>().collect())),
+            Extension::new("e").history_processor(|_, _| Ok(std::iter::empty::<Message>().collect())),
         ),
         ("no luck", broken(|| Err("no luck"))),
         ("it panicked", broken(|| panic!("a secret"))),
@@ -189,9 +188,9 @@ async fn broken_views_end_the_run() {
         let builder = ReactAgent::builder(model).tools(calculator());
         let agent = builder.extension(extension).build().unwrap();
         let error = agent.run("Go.").await.unwrap_err();
-        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "history processor", .. }));
+        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "request hook", .. }));
         let report = format!("{error:?}");
-        assert!(report.contains(problem) && report.contains("\"broken\""), "{report}");
+        assert!(report.contains(problem) && report.contains("\"e\""), "{report}");
         assert!(!report.contains("secret"), "{report}");
     }
 }

@@ -9,26 +9,25 @@ use std::{
 
 use futures::TryStreamExt as _;
 use haft_core::{
-    ChatModel, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolCall, ToolExt as _, ToolOutput,
-    ToolResult, Toolset,
+    ChatModel, RunEvent, RunInput, RunOutput, Tool as _, ToolCall, ToolExt as _, ToolOutput, ToolResult,
+    Toolset,
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
     call::{BoxError, Decision, Decisions, FailureKind, Pending, PendingCall, PendingKind},
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatModelExt as _, ChatRequest, ChatResponse, ModelError, ModelProfile, ToolChoice},
     tool::{RunContext, ToolPolicy},
-    toolset::ToolList,
     usage::{Cost, Price, Prices, Usage},
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Dialect as _, Effect, LimitAction, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig, Step,
+    Effect, LimitAction, Outcome, OutputStrategy, ReactAgent, Run, RunConfig,
     run::{ContextConfig, RunState},
 };
 use haft_testing::ScriptedModel;
 
 use crate::{
-    effects::advance,
+    effects::{advance_at, apply_at},
     pairing::{assert_paired, message_lines},
     tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
 };
@@ -364,15 +363,13 @@ async fn usage_of_a_cancelled_child_is_counted() {
 fn no_call_starts_after_the_time_limit() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let mut run = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Add.".into()).unwrap();
-    let tools = ToolList::new("test", [add_tool()]);
-    let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
-    assert!(matches!(advance(&mut run, &step(0)).unwrap(), Effect::Chat(_)));
-    let reply = AssistantMessage {
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Chat));
+    let message = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1,"y":1}"#)],
         ..AssistantMessage::default()
     };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(reply), None))).unwrap();
-    let error = advance(&mut run, &step(6_000)).unwrap_err();
+    apply_at(&mut run, 0, Outcome::replied(ChatResponse::new(message))).unwrap();
+    let error = advance_at(&mut run, 6_000).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error:?}");
     let result = run.transcript().messages().last().unwrap().text();
     assert!(result.starts_with("not run: "), "{result}");
@@ -385,21 +382,20 @@ fn time_limit_does_not_discard_the_result_of_a_stop_tool() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let stop_on = BTreeSet::from(["stop".to_owned()]);
     let mut run = Run::new(&RunConfig { limits, stop_on, ..RunConfig::default() }, "Go.".into()).unwrap();
-    let tools = ToolList::default();
-    let step = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
     let look = ToolCall::new("b", "look", "{}");
     let tool_calls = vec![ToolCall::new("a", "stop", "{}"), look.clone()];
-    assert!(matches!(advance(&mut run, &step(0)).unwrap(), Effect::Chat(_)));
-    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(reply), None))).unwrap();
-    assert!(matches!(advance(&mut run, &step(1_000)).unwrap(), Effect::Call(_)));
-    run.on_result("a", ToolResult::done("", "", ToolOutput::from("the answer"))).unwrap();
-    run.on_pending(PendingCall { call: look, pending: Pending::new(PendingKind::External) }).unwrap();
-    assert!(matches!(advance(&mut run, &step(6_000)).unwrap(), Effect::Wait(_)));
-    run.on_decision("b", Decision::output("given")).unwrap();
-    let Effect::Done(answer) = advance(&mut run, &step(7_000)).unwrap() else {
-        panic!("the run is not done")
-    };
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Chat));
+    let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    apply_at(&mut run, 0, Outcome::replied(ChatResponse::new(message))).unwrap();
+    assert!(matches!(advance_at(&mut run, 1_000).unwrap(), Effect::Call(_)));
+    let result = ToolResult::done("", "", ToolOutput::from("the answer"));
+    apply_at(&mut run, 1_000, Outcome::called("a", result)).unwrap();
+    let pending = PendingCall { call: look, pending: Pending::new(PendingKind::External) };
+    apply_at(&mut run, 1_000, Outcome::Pending(Box::new(pending))).unwrap();
+    assert!(matches!(advance_at(&mut run, 6_000).unwrap(), Effect::Wait(_)));
+    let decided = Outcome::Decided { id: "b".to_owned(), decision: Decision::output("given") };
+    apply_at(&mut run, 6_000, decided).unwrap();
+    let Effect::Done(answer) = advance_at(&mut run, 7_000).unwrap() else { panic!("the run is not done") };
     assert_eq!((&*answer.text, answer.stop_reason), ("the answer", StopReason::Tool));
     assert_paired(&answer.transcript);
     assert!(answer.steps[1].result.model_text().starts_with("not run: "));
@@ -445,47 +441,44 @@ impl ChatModel for NeverReplies {
     }
 }
 
-/// The elapsed time of a run is the sum of the times between successive calls to `Run::next`. Time
-/// does not count while the run is suspended or has no driver.
+/// The elapsed time of a run is the sum of the times between its effects and outcomes. Time does
+/// not count while the run is suspended or has no driver.
 #[test]
 fn time_of_a_run_is_measured_by_its_steps() {
     let limits = RunLimits { time: Some(Duration::from_millis(100)), ..RunLimits::default() };
     let mut run = Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap();
-    let tools = ToolList::default();
-    let at = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
     let left = |run: &Run| run.time_left().map(|left| left.as_millis());
-    let reply_with_call = |run: &mut Run| {
-        run.on_chat(Ok(NativeCalls.parse_reply(reply_with_usage(None, Usage::one_request(1, 1)), None)))
-            .unwrap();
-    };
+    let reply_with_call = || Outcome::replied(reply_with_usage(None, Usage::one_request(1, 1)));
 
-    assert!(matches!(advance(&mut run, &at(1_000_000)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance_at(&mut run, 1_000_000).unwrap(), Effect::Chat));
     assert_eq!(left(&run), Some(100));
-    reply_with_call(&mut run);
-    let Effect::Call(batch) = advance(&mut run, &at(1_000_040)).unwrap() else { panic!("no calls") };
+    apply_at(&mut run, 1_000_030, reply_with_call()).unwrap();
+    let Effect::Call(batch) = advance_at(&mut run, 1_000_040).unwrap() else { panic!("no calls") };
     assert_eq!(left(&run), Some(60));
-    let call = batch.calls[0].clone();
-    let pending = Pending::new(PendingKind::External);
-    run.on_pending(PendingCall { call, pending }).unwrap();
-    assert!(matches!(advance(&mut run, &at(1_000_050)).unwrap(), Effect::Wait(_)));
+    let call = batch.calls[0].call.clone();
+    let pending = PendingCall { call: call.clone(), pending: Pending::new(PendingKind::External) };
+    apply_at(&mut run, 1_000_050, Outcome::Pending(Box::new(pending))).unwrap();
+    assert!(matches!(advance_at(&mut run, 1_000_050).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 
     // Another process loads the run much later. The time in between does not count.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
-    run.on_decision(&batch.calls[0].id, Decision::output("2")).unwrap();
-    let Effect::Call(batch) = advance(&mut run, &at(900_000_000)).unwrap() else {
+    let decided = Outcome::Decided { id: call.id, decision: Decision::output("2") };
+    apply_at(&mut run, 900_000_000, decided).unwrap();
+    let Effect::Call(batch) = advance_at(&mut run, 900_000_000).unwrap() else {
         panic!("the call does not resume")
     };
     assert_eq!(left(&run), Some(50));
-    run.recover(&tools);
+    run.recover();
     assert_eq!(batch.calls.len(), 1);
-    assert!(matches!(advance(&mut run, &at(990_000_000)).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance_at(&mut run, 990_000_000).unwrap(), Effect::Chat));
     assert_eq!(left(&run), Some(50));
-    reply_with_call(&mut run);
+    apply_at(&mut run, 990_000_000, reply_with_call()).unwrap();
     // If the clock is set back, the elapsed time does not decrease.
-    assert!(matches!(advance(&mut run, &at(980_000_000)).unwrap(), Effect::Call(_)));
-    run.on_time_limit();
-    let error = advance(&mut run, &at(980_000_001)).unwrap_err();
+    assert!(matches!(advance_at(&mut run, 980_000_000).unwrap(), Effect::Call(_)));
+    let limit = Limit::Time(Duration::from_millis(100));
+    apply_at(&mut run, 980_000_000, Outcome::LimitReached(limit)).unwrap();
+    let error = advance_at(&mut run, 980_000_001).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
     assert_paired(run.transcript());
 }
@@ -538,23 +531,23 @@ fn add_named(name: &str) -> haft_core::ToolDefinition {
 /// of the model.
 #[test]
 fn broken_reply_to_the_final_request_ends_at_the_limit() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let config = RunConfig { limits, limit_action: LimitAction::Answer, ..RunConfig::default() };
     let mut run = Run::new(&config, "Go.".into()).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Chat));
     let tool_calls = vec![ToolCall::new("a", "look", "{}")];
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
-    run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    let error = run.on_chat(Err(ModelError::EmptyResponse)).unwrap_err().to_string();
+    apply_at(&mut run, 0, Outcome::replied(ChatResponse::new(message))).unwrap();
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Call(_)));
+    let result = ToolResult::done("", "", ToolOutput::from("seen"));
+    apply_at(&mut run, 0, Outcome::called("a", result)).unwrap();
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Chat));
+    let error = apply_at(&mut run, 0, Outcome::Replied(Err(ModelError::EmptyResponse)));
+    let error = error.unwrap_err().to_string();
     assert_eq!(error, Limit::Requests(1).to_string());
-    assert_eq!(run.state(), RunState::LimitReached);
+    assert_eq!(run.state(), RunState::Ended);
 
     // After the limit is raised, the run can continue.
     run.set_limits(RunLimits::default());
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance_at(&mut run, 0).unwrap(), Effect::Chat));
 }

@@ -49,6 +49,7 @@ mod serialization;
 mod signature;
 mod soft_stop;
 mod spans;
+mod states;
 mod step_model;
 mod suspension;
 mod test_model;

@@ -9,8 +9,8 @@ use haft_core::{
     toolset::Toolset,
 };
 use haft_react::{
-    JsonReact, NativeCalls, OutputError, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact,
-    Trajectory, dialect::FINISH,
+    JsonReact, NativeCalls, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact, Trajectory, Verdict,
+    dialect::FINISH,
 };
 use haft_testing::ScriptedModel;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -221,10 +221,10 @@ async fn validator_reads_and_replaces_the_value() {
             let new = new.clone();
             async move {
                 if output.value == Some(json!(1)) {
-                    return Err(OutputError::retry("It must be even."));
+                    return Ok(Verdict::retry("It must be even."));
                 }
                 output.value = Some(new);
-                Ok(output)
+                Ok(Verdict::Replace(output))
             }
         })
     };

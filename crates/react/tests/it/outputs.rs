@@ -6,7 +6,7 @@ use haft_core::{
     agent::{AgentErrorKind, Limit},
     model::ToolChoice,
 };
-use haft_react::{JsonReact, NativeCalls, ReactAgent, Trajectory, run::is_hint};
+use haft_react::{JsonReact, NativeCalls, ReactAgent, Trajectory, transcript::is_hint};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 

@@ -20,7 +20,7 @@ use haft_core::{
 use haft_middleware::ToolRegistry;
 use haft_react::{
     JsonReact, ReactAgent, ReactAgentBuilder, TextReact,
-    extension::{StepContext, StepRequest},
+    hook::{HookContext, RequestDraft},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -209,7 +209,7 @@ async fn dynamic_instructions_can_read_state_usage_and_transcript() {
     registry.register(add_tool()).unwrap();
     let counter = Arc::new(AtomicU32::new(0));
     let model = ScriptedModel::new().reply_calls(ADD).reply_text("2");
-    let note = |cx: StepContext| async move {
+    let note = |cx: HookContext| async move {
         let counter = cx.run.state.get::<Arc<AtomicU32>>().ok_or("no counter")?;
         let number = counter.fetch_add(1, Ordering::Relaxed);
         Ok::<_, BoxError>(format!(
@@ -231,7 +231,7 @@ async fn dynamic_instructions_can_read_state_usage_and_transcript() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
-    fn is_second_step(cx: &StepContext) -> bool {
+    fn is_second_step(cx: &HookContext) -> bool {
         cx.step == 1
     }
     let model = || ScriptedModel::new().reply_calls(ADD);
@@ -243,14 +243,14 @@ async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
         assert!(!is_second_step(&cx), "with a secret");
         ready(Ok(request))
     });
-    let hangs = prepare(ReactAgent::builder(model())).prepare(|request: StepRequest, cx| async move {
+    let hangs = prepare(ReactAgent::builder(model())).prepare(|request: RequestDraft, cx| async move {
         if is_second_step(&cx) { pending().await } else { Ok(request) }
     });
     let hangs = hangs.hook_timeout(Duration::from_secs(1));
     for (agent, expected) in [
-        (fails, "the dynamic instructions of the agent failed: the clock is broken"),
-        (panics, "the prepare hook of the agent failed: it panicked"),
-        (hangs, "the prepare hook of the agent failed: it took longer than 1s"),
+        (fails, "the request hook of the agent failed: the clock is broken"),
+        (panics, "the request hook of the agent failed: it panicked"),
+        (hangs, "the request hook of the agent failed: it took longer than 1s"),
     ] {
         let error = agent.build().unwrap().run("Add.").await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::HookFailed { .. }));
@@ -285,7 +285,7 @@ async fn repeated_request_is_prepared_again() {
 async fn request_for_another_tool_list_ends_the_run() {
     let model = ScriptedModel::new();
     let hook =
-        |_, _| ready(Ok(StepRequest::new(&ToolList::default(), ToolChoice::Auto, ChatSettings::default())));
+        |_, _| ready(Ok(RequestDraft::new(&ToolList::default(), ToolChoice::Auto, ChatSettings::default())));
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).prepare(hook).build().unwrap();
     let error = agent.run("Hi").await.unwrap_err();
     let AgentErrorKind::HookFailed { source, .. } = &*error.kind else { panic!("{error:?}") };

@@ -11,28 +11,22 @@ use std::{
 
 use futures::StreamExt as _;
 use haft_core::{
-    Pipeline, RunEvent, RunInput, RunOutput, Schema, Timestamp, Tool, ToolCall, ToolContext, ToolDefinition,
-    ToolError, ToolExt as _, Toolset,
+    RunEvent, RunInput, RunOutput, Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolExt as _,
+    Toolset,
     agent::{AgentErrorKind, SuspendedRun},
     call::{Decision, Decisions, FailureKind, Pending, PendingKind, ToolResponse},
-    message::AssistantMessage,
-    model::ChatResponse,
     tool::{DynamicTool, RunContext, ToolPolicy},
-    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Dialect as _, Effect, Extension, Guardrail, HandoffGroup, NativeCalls, QueueHandle, ReactAgent, Run,
-    RunConfig, Step,
-    extension::Ruling,
-    queue::{QueueError, QueueHost, QueueScope, with_queues},
+    Extension, Guardrail, HandoffGroup, QueueHandle, ReactAgent, Run, Verdict,
+    queue::QueueError,
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    effects::advance,
     pairing::assert_paired,
     tools::{calculator, pushing_tool, tool_without_parameters, with_call_counter},
 };
@@ -196,38 +190,6 @@ async fn hand_off_cannot_be_pushed() {
     assert!(error.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{error}");
 }
 
-/// A driver that uses [`Run`] without an agent can also execute pushed calls.
-#[tokio::test]
-async fn run_without_an_agent_executes_pushed_calls() {
-    struct Host(ToolList);
-
-    impl QueueHost for Host {
-        fn tools(&self) -> &ToolList {
-            &self.0
-        }
-
-        fn pipeline(&self) -> Pipeline {
-            Pipeline::new()
-        }
-    }
-
-    let (charge, count) = charge();
-    let tools = with_queues(Toolset::new().with_tool(pay(|_| Ok("paid".into()))).with_tool(charge));
-    let list = tools.list(&Default::default()).await;
-    let step = Step::new(&list, &NativeCalls, Timestamp::default());
-    let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
-    let Effect::Chat(_) = advance(&mut run, &step).unwrap() else { panic!("no request") };
-    let message =
-        AssistantMessage { tool_calls: vec![ToolCall::new("a", "pay", "{}")], ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-    let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("no call") };
-    let run_context = QueueScope::new(Host(list.clone())).in_context(RunContext::default());
-    let batch = batch.into_batch(list.clone(), Arc::new(run_context));
-    let outcome = tools.pipeline().call_all(batch).await.remove(0);
-    assert_eq!(outcome.clone().into_result().model_text(), "paid");
-    assert_eq!(count.load(Ordering::Relaxed), 1);
-}
-
 /// Creates the tool `shop`, which pushes a call to each tool in `names` and returns the
 /// placeholders. Also returns the counter of its calls.
 fn shop(names: &'static [&'static str]) -> (DynamicTool, Arc<AtomicUsize>) {
@@ -389,11 +351,11 @@ async fn maximum_number_of_calls_includes_pushed_calls() {
 async fn guardrails_check_pushed_calls() {
     let block = |tool: &'static str| {
         Guardrail::call("no money", move |call, _| async move {
-            Ok(if call.tool == tool { Ruling::block("not today") } else { Ruling::pass() })
+            Ok(if call.tool == tool { Verdict::block("not today") } else { Verdict::Pass })
         })
     };
     let hide = Guardrail::result("no secrets", |result, _| async move {
-        Ok(if result.model_text() == "charged" { Ruling::block("hidden") } else { Ruling::pass() })
+        Ok(if result.model_text() == "charged" { Verdict::block("hidden") } else { Verdict::Pass })
     });
     for (guardrail, expected) in [
         (block("charge"), "[charge failed: denied: not today]"),

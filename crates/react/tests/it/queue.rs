@@ -21,7 +21,7 @@ use haft_core::{
     tool::{DynamicTool, HostState, RunContext, ToolPolicy},
 };
 use haft_react::{
-    PendingQueue, QueueHandle, ReactAgent, Trajectory,
+    PendingQueue, QueueHandle, ReactAgent, Trajectory, Verdict,
     queue::{QueuedOutcome, QueuedResults},
 };
 use haft_testing::ScriptedModel;
@@ -557,7 +557,7 @@ async fn queued_calls_count_towards_the_limits() {
     let error = rendering(&model).run(RunInput::new("Render.").with_limits(limits)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::ToolCalls(1))));
     let result = error.transcript.messages().last().unwrap().text();
-    expect!["Sum: [add failed: not run: the limit of 1 tool calls is reached]"].assert_eq(&result);
+    expect!["Sum: [add failed: denied: not run: the limit of 1 tool calls is reached]"].assert_eq(&result);
 }
 
 /// Queued calls cannot push more calls without end: a tool cannot push a call to itself, also not
@@ -617,7 +617,7 @@ async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let checked = ReactAgent::builder(ScriptedModel::new().reply_calls(call)).tools(tools());
     let checked = checked.output_validator(|mut output, _| async move {
         output.text += ", checked";
-        Ok(output)
+        Ok(Verdict::Replace(output))
     });
     for (agent, expected) in [(plain, "Sum: 42"), (checked, "Sum: 42, checked")] {
         let answer = agent.stop_on(["render", "add"]).build().unwrap().run("Draw.").await.unwrap();

@@ -7,12 +7,12 @@ use haft_core::{
     Message, RunInput, Schema, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
     message::{AssistantMessage, TranscriptView},
     model::{ChatRequest, ChatResponse, FinishReason, ModelError},
-    toolset::ToolList,
     usage::Usage,
 };
 use haft_react::{
-    Dialect, Effect, NativeCalls, OutputStrategy, Run, RunConfig, Step, TextReact,
-    run::{CallBatch, ContextConfig, Delivery, is_enqueued},
+    Dialect, Effect, NativeCalls, Outcome, OutputStrategy, Run, RunConfig, TextReact,
+    run::{CallBatch, ContextConfig, Delivery, Prepared},
+    transcript::is_enqueued,
 };
 use proptest::{
     collection::vec,
@@ -22,7 +22,10 @@ use proptest::{
 };
 use serde_json::json;
 
-use crate::pairing::{assert_paired, assert_request_paired};
+use crate::{
+    effects::request,
+    pairing::{assert_paired, assert_request_paired},
+};
 
 /// The calls in one reply: the id of each call, and `true` if the call fails. The scenarios use
 /// only a few ids, so ids are often repeated.
@@ -127,10 +130,10 @@ impl Scenario {
             }
             Some(Reply::Calls(calls)) => reply_with_calls(calls),
             Some(Reply::Text) => ChatResponse::new("Hm."),
-            None if run.outputs().is_some() && self.uses_text_dialect => {
+            None if run.answer_schema().is_some() && self.uses_text_dialect => {
                 ChatResponse::new("Thought: So.\nAction: finish\nArguments: {\"sum\": 1}")
             }
-            None if run.outputs().is_some() => {
+            None if run.answer_schema().is_some() => {
                 let tool_calls = vec![ToolCall::new("f", "finish", r#"{"sum":1}"#)];
                 ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
             }
@@ -181,20 +184,18 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
         let mut open = batch.calls;
         while !open.is_empty() {
             let place = self.order.next().map_or(0, |index| index.index(open.len()));
-            let call = open.remove(place);
+            let call = open.remove(place).call;
             assert!(self.executed.insert(call.id.clone()), "{call:?} runs twice");
-            run.on_result(&call.id, result(&call, self.now())).unwrap();
-            assert!(
-                run.on_result(&call.id, result(&call, self.now())).is_err(),
-                "a second result must be rejected"
-            );
+            let called = |now| Outcome::called(call.id.clone(), result(&call, now));
+            run.apply(called(self.now()), self.now()).unwrap();
+            assert!(run.apply(called(self.now()), self.now()).is_err(), "a second result must be rejected");
             if !self.record_event(run) {
                 return false;
             }
             // If `between` has simulated a crash, the recovered run already has results for some of
             // these calls. Execute only calls that are still in progress.
             let interrupted = run.interrupted_calls();
-            open.retain(|call| interrupted.contains(call));
+            open.retain(|ready| interrupted.contains(&ready.call));
         }
         true
     }
@@ -209,17 +210,22 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
     let executed = HashSet::new();
     let order = scenario.order.iter();
     let mut driver = Driver { scenario, order, events, clock: 0, executed, enqueued: 0, between };
-    let tools = ToolList::default();
     while driver.record_event(&mut run) {
-        let dialect = driver.scenario.dialect();
-        let step = Step::new(&tools, dialect, driver.now());
-        match run.next(&step).unwrap() {
-            Effect::Prepare => {}
-            Effect::Chat(request) => {
-                assert_view(scenario, &run, &request);
-                let reply = scenario.reply(replies.next(), &run);
-                let reply = reply.map(|reply| dialect.parse_reply(reply, run.outputs()));
-                if let Err(error) = run.on_chat(reply) {
+        let (dialect, now) = (driver.scenario.dialect(), driver.now());
+        match run.next(now).unwrap() {
+            Effect::Prepare => {
+                let is_before_extraction = run.config().outputs.is_some() && run.answer_schema().is_none();
+                let has_bare_finish = is_before_extraction && dialect.reserved_name(None).is_some();
+                run.apply(Outcome::Prepared(Prepared { has_bare_finish, ..Prepared::default() }), now)
+                    .unwrap();
+            }
+            Effect::Chat => {
+                assert_view(scenario, &run, &request(&run, dialect));
+                let outcome = match scenario.reply(replies.next(), &run) {
+                    Ok(reply) => Outcome::replied(dialect.parse_reply(reply, run.answer_schema())),
+                    Err(error) => Outcome::Replied(Err(error)),
+                };
+                if let Err(error) = run.apply(outcome, now) {
                     assert!(error.to_string().contains("too much"), "{error}");
                     return run;
                 }
@@ -230,7 +236,8 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
                     Some(true) => FinishReason::Stop,
                     _ => FinishReason::Length,
                 };
-                run.on_compact(Ok(ChatResponse { finish_reason, ..ChatResponse::new("Sums.") })).unwrap();
+                let summary = ChatResponse { finish_reason, ..ChatResponse::new("Sums.") };
+                run.apply(Outcome::Compacted(Ok(Box::new(summary))), now).unwrap();
             }
             Effect::Call(batch) => {
                 if !driver.execute_calls(&mut run, batch) {
@@ -361,7 +368,7 @@ proptest! {
                 return run;
             }
             let mut run = through_json(run);
-            run.recover(&ToolList::default());
+            run.recover();
             run
         });
         assert_paired(run.transcript());

@@ -1,21 +1,21 @@
 //! Tests of decisions that a run remembers for later calls.
 
 use haft_core::{
-    RunInput, RunOutput, Schema, Timestamp, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
+    RunInput, RunOutput, Schema, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
     agent::SuspendedRun,
     call::{ApprovalRule, Approvals, Decision, Pending, PendingCall, PendingKind, ToolResponse},
     message::AssistantMessage,
     model::ChatResponse,
     tool::{DynamicTool, Principal, RunContext, ToolPolicy},
-    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
-use haft_react::{Dialect as _, Effect, NativeCalls, ReactAgent, Run, RunConfig, Step};
+use haft_react::{Effect, ReactAgent, Run, RunConfig, RunScope};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
+    effects::{advance, reply, suspend},
     tools::{pushing_tool, tool_without_parameters},
 };
 
@@ -339,23 +339,21 @@ async fn remembered_decision_covers_pushed_calls() {
 /// calls were executed.
 #[test]
 fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
-    let tools = ToolList::new("test", [pay("")]);
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
-    while !matches!(run.next(&step).unwrap(), Effect::Chat(_)) {}
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
     let tool_calls = ["1", "2"].map(|id| ToolCall::new(id, "pay", "{}")).into();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-    let Effect::Call(mut batch) = run.next(&step).unwrap() else { panic!("{run:?}") };
+    reply(&mut run, ChatResponse::new(message)).unwrap();
+    let Effect::Call(mut batch) = advance(&mut run).unwrap() else { panic!("{run:?}") };
     let mut pending = Pending::new(PendingKind::Approval { arguments: json!({}) });
     pending.definition = Some(pay("").definition().fingerprint());
-    let pending = PendingCall { call: batch.calls.remove(0), pending };
-    run.on_pending(pending.clone()).unwrap();
+    let pending = PendingCall { call: batch.calls.remove(0).call, pending };
+    suspend(&mut run, pending.clone()).unwrap();
 
     let mut run: Run = serde_json::from_value(json!(run)).unwrap();
     let approvals = Approvals::new();
     approvals.extend(ApprovalRule::new(None, &pending, &Decision::approved().for_tool()));
-    run.apply_approvals(&mut RunContext { approvals: Some(approvals), ..RunContext::default() });
+    let _ = RunScope::new(&mut run, RunContext { approvals: Some(approvals), ..RunContext::default() });
     assert_eq!(run.pending_calls(), []);
 }
 

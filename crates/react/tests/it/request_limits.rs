@@ -11,8 +11,7 @@ use haft_core::{
     usage::Usage,
 };
 use haft_react::{
-    JsonReact, LimitAction, ReactAgent, ReactAgentBuilder, TextReact, extension::Extension,
-    run::ContextConfig,
+    Extension, JsonReact, LimitAction, ReactAgent, ReactAgentBuilder, TextReact, run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
 

@@ -20,10 +20,9 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Dialect, Guardrail, HandoffGroup, JsonReact, LimitAction, NativeCalls, OutputError, OutputStrategy,
-    ReactAgent, ReactAgentBuilder, Router, TextReact,
+    Dialect, Guardrail, HandoffGroup, JsonReact, LimitAction, NativeCalls, OutputStrategy, ReactAgent,
+    ReactAgentBuilder, Router, TextReact, Verdict,
     dialect::AutoDialect,
-    extension::Ruling,
     router::{Route, RouteTable},
     run::EndStrategy,
 };
@@ -126,7 +125,7 @@ fn scripts() -> impl Strategy<Value = Script> {
     let dialects = select(vec!["native", "native", "json", "text", "auto"]);
     let limits = (option::of(1_u32..5), option::weighted(0.3, 0_u32..4), any::<bool>());
     let outputs = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let guardrails = vec!["rewrite", "block", "end", "parallel", "call", "arguments", "result"];
+    let guardrails = vec!["rewrite", "block", "end", "input", "call", "arguments", "result"];
     let others = (any::<bool>(), any::<bool>(), option::weighted(0.3, select(guardrails)));
     (dialects, vec(replies(), 0..6), limits, outputs, others).prop_map(
         |(
@@ -269,9 +268,9 @@ impl Script {
         }
         if self.has_validator {
             let rejections = AtomicUsize::new(0);
-            builder = builder.output_validator(move |output, _| {
+            builder = builder.output_validator(move |_, _| {
                 let is_first = rejections.fetch_add(1, Ordering::Relaxed) == 0;
-                ready(if is_first { Err(OutputError::retry("Once more.")) } else { Ok(output) })
+                ready(if is_first { Ok(Verdict::retry("Once more.")) } else { Ok(Verdict::Pass) })
             });
         }
         let guardrail = self.guardrail.map(guardrail);
@@ -301,19 +300,19 @@ fn guardrail(name: &str) -> Guardrail {
     match name {
         "rewrite" => Guardrail::answer("polite", |mut output, _| async move {
             output.text.push_str(" Please.");
-            Ok(Ruling::rewrite(output))
+            Ok(Verdict::Replace(output))
         }),
-        "block" => Guardrail::answer("closed", |_, _| async { Ok(Ruling::block("Blocked.")) }),
-        "end" => Guardrail::answer("strict", |_, _| async { Ok(Ruling::end()) }),
-        "parallel" => Guardrail::input("input", |_, _| async { Ok(Ruling::pass()) }).in_parallel(),
-        "call" => Guardrail::call("calls", |_, _| async { Ok(Ruling::block("Not this call.")) }),
+        "block" => Guardrail::answer("closed", |_, _| async { Ok(Verdict::block("Blocked.")) }),
+        "end" => Guardrail::answer("strict", |_, _| async { Ok(Verdict::end("ended")) }),
+        "input" => Guardrail::input("input", |_, _| async { Ok(Verdict::Pass) }),
+        "call" => Guardrail::call("calls", |_, _| async { Ok(Verdict::block("Not this call.")) }),
         "arguments" => Guardrail::call("limit", |mut call, _| {
             let is_sum = call.arguments.get("x").is_some();
             call.arguments["x"] = 7.into();
-            ready(Ok(if is_sum { Ruling::rewrite(call.arguments) } else { Ruling::pass() }))
+            ready(Ok(if is_sum { Verdict::Replace(call.arguments) } else { Verdict::Pass }))
         }),
         _ => Guardrail::result("results", |result, _| async move {
-            Ok(if result.is_success() { Ruling::rewrite("Redacted.".into()) } else { Ruling::pass() })
+            Ok(if result.is_success() { Verdict::Replace("Redacted.".into()) } else { Verdict::Pass })
         }),
     }
 }

@@ -2,22 +2,22 @@
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunInput, Schema, Timestamp, ToolCall, Toolset,
+    Message, RunInput, Schema, ToolCall, Toolset,
     agent::{AgentErrorKind, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingCall, PendingKind},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
     tool::RunContext,
-    toolset::ToolList,
 };
 use haft_react::{
-    Dialect as _, Effect, HandoffGroup, Mailbox, NativeCalls, ReactAgent, Router, Run, RunConfig, RunHandle,
-    Step,
+    Effect, HandoffGroup, Outcome, ReactAgent, Router, Run, RunConfig, RunHandle, RunScope,
     router::{Route, RouteTable},
-    run::{Delivery, RunError},
+    run::{Delivery, Prepared, RunError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
+
+use crate::effects::{apply, reply, suspend};
 
 fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::new(model.clone(), Toolset::new()).unwrap()
@@ -32,34 +32,35 @@ fn assert_closed(handle: &RunHandle) {
     assert_eq!(handle.enqueue("Too late.", Delivery::Idle), Err(RunError::Ended));
 }
 
-/// Creates a run and the mailbox of its `handle`.
-pub(crate) fn attached_run(handle: &RunHandle) -> (Mailbox, Run) {
+/// Creates a run and its scope with `handle`.
+pub(crate) fn attached_run(handle: &RunHandle) -> (RunScope, Run) {
     let input = handle.bind("Go.");
-    let mailbox = Mailbox::attach(&input.context);
-    (mailbox, Run::new(&RunConfig::default(), input).unwrap())
+    let context = input.context.clone();
+    let mut run = Run::new(&RunConfig::default(), input).unwrap();
+    (RunScope::new(&mut run, context), run)
 }
 
 /// A driver may report a decision itself and continue the run. The handle then still delivers its
 /// messages.
 #[test]
 fn handle_stays_open_while_a_driver_decides() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let handle = RunHandle::new();
-    let (mailbox, mut run) = attached_run(&handle);
-    while !matches!(mailbox.next_effect(&mut run, &step).unwrap(), Effect::Chat(_)) {}
+    let (scope, mut run) = attached_run(&handle);
+    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Prepare));
+    apply(&mut run, Outcome::Prepared(Prepared::default())).unwrap();
+    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Chat));
     let call = ToolCall::new("a", "look", json!({}).to_string());
     let message = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-    assert!(matches!(mailbox.next_effect(&mut run, &step).unwrap(), Effect::Call(_)));
-    run.on_pending(PendingCall { call, pending: Pending::new(PendingKind::External) }).unwrap();
-    assert!(matches!(mailbox.next_effect(&mut run, &step).unwrap(), Effect::Wait(_)));
+    reply(&mut run, ChatResponse::new(message)).unwrap();
+    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Call(_)));
+    suspend(&mut run, PendingCall { call, pending: Pending::new(PendingKind::External) }).unwrap();
+    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Wait(_)));
 
-    run.on_decision("a", Decision::output("given")).unwrap();
+    apply(&mut run, Outcome::Decided { id: "a".to_owned(), decision: Decision::output("given") }).unwrap();
     handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
-    while !matches!(mailbox.next_effect(&mut run, &step).unwrap(), Effect::Call(_)) {}
+    while !matches!(scope.next(&mut run).unwrap(), Effect::Call(_)) {}
     assert_eq!(run.undelivered_messages().count(), 1);
-    mailbox.close(&run);
+    scope.close(&mut run);
     assert_closed(&handle);
 }
 

@@ -10,12 +10,11 @@ use haft_core::{
     content::{BinaryData, Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
     model::{ChatResponse, ChatSettings, ToolChoice},
-    toolset::ToolList,
     usage::{Cost, Usage},
 };
 use haft_react::{
-    Dialect as _, Effect, NativeCalls, Run, RunConfig, Step,
-    run::{RunError, RunHead},
+    Effect, Outcome, Output, Run, RunConfig, Verdict,
+    run::{Check, CheckVerdict, Checks, DetachedRun, RunError},
 };
 use proptest::{
     collection::vec,
@@ -24,26 +23,22 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::effects::advance;
-
-fn step(tools: &ToolList) -> Step<'_> {
-    Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
-}
+use crate::effects::{advance, advance_at, apply, apply_at, finish, judge, reply, suspend};
 
 /// A run that was saved in a newer format is rejected. The error contains the format version of the
 /// run and the supported format version.
 #[test]
 fn newer_format_is_rejected() {
-    for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
+    for newer in [json!({"data": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
         let mut newer = newer;
-        newer["version"] = json!(2);
+        newer["version"] = json!(3);
         let error = serde_json::from_value::<Run>(newer.clone()).unwrap_err().to_string();
         assert_eq!(
             error,
-            "run format 2 is not known here, only 1: read it with the version of haft that wrote it"
+            "run format 3 is not known here, only 2: read it with the version of haft that wrote it"
         );
-        let error = serde_json::from_value::<RunHead>(newer).unwrap_err().to_string();
-        assert!(error.starts_with("head of a run format 2 is not known here, only 1"), "{error}");
+        let error = serde_json::from_value::<DetachedRun>(newer).unwrap_err().to_string();
+        assert!(error.starts_with("detached run format 3 is not known here, only 2"), "{error}");
     }
 }
 
@@ -58,12 +53,12 @@ fn invalid_run_is_rejected_with_its_path() {
     };
     let errors: Vec<_> = [
         json!("a text"),
-        json!({"head": {}}),
-        json!({"version": "1"}),
-        json!({"version": 1}),
-        with("/head/requests", json!(-1)),
-        with("/head/config/limits/cost", json!("much")),
-        with("/head/state", json!({"name": "dancing"})),
+        json!({"data": {}}),
+        json!({"version": "2"}),
+        json!({"version": 2}),
+        with("/data/counts/requests", json!(-1)),
+        with("/data/config/limits/cost", json!("much")),
+        with("/data/state", json!({"name": "dancing"})),
         with("/transcript", json!([])),
         with("/transcript/version", json!(7)),
         with("/transcript/messages/0/body", json!({"role": "user"})),
@@ -72,13 +67,13 @@ fn invalid_run_is_rejected_with_its_path() {
     .map(|bad| serde_json::from_value::<Run>(bad).unwrap_err().to_string())
     .collect();
     expect![[r#"
-        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
-        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
-        a saved run is an object with a number `version`, `head` and `transcript`; this is not one
+        a saved run is an object with a number `version`, `data` and `transcript`; this is not one
+        a saved run is an object with a number `version`, `data` and `transcript`; this is not one
+        a saved run is an object with a number `version`, `data` and `transcript`; this is not one
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
-        at `head.requests`: invalid value: integer `-1`, expected u32
-        at `head.config.limits.cost`: invalid type: string "much", expected f64
-        at `head.state.name`: unknown variant `dancing`, expected one of `ready_to_request`, `preparing`, `compacting`, `awaiting_reply`, `reply_received`, `calling_tools`, `suspended`, `reviewing_calls`, `stopped_by_tool`, `checking_output`, `limit_reached`, `finishing`, `finished`, `cancelled`
+        at `data.counts.requests`: invalid value: integer `-1`, expected u32
+        at `data.config.limits.cost`: invalid type: string "much", expected f64
+        at `data.state.name`: unknown variant `dancing`, expected one of `ready`, `preparing`, `awaiting_reply`, `calling`, `suspended`, `checking`, `compacting`, `handing_off`, `ended`
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&errors.join("\n"));
@@ -98,14 +93,14 @@ fn awaiting_reply() -> Run {
         ..RunConfig::default()
     };
     let mut run = Run::new(&config, RunInput::new("Hi")).unwrap();
-    assert!(matches!(advance(&mut run, &step(&ToolList::default())).unwrap(), Effect::Chat(_)));
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
     run
 }
 
-/// A run can be saved as a head plus the new messages of the run. The size of the head must not
-/// depend on the length of the conversation.
+/// A run can be saved without its transcript, plus the new messages. The size must not depend on
+/// the length of the conversation.
 #[test]
-fn head_of_a_run_does_not_grow_with_the_conversation() {
+fn detached_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {
         let earlier =
             (0..steps).flat_map(|_| [Message::user("Hm?"), Message::assistant("Hm.".repeat(words))]);
@@ -114,51 +109,49 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
             RunInput::new("Go.").with_history(earlier.collect::<Transcript>()),
         )
         .unwrap();
-        let tools = ToolList::default();
         for number in 0..steps.min(45) {
-            assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
+            assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
             let call =
                 ToolCall::new("", "look", json!({"n": number, "words": "w".repeat(words)}).to_string());
             let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-            run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-            let Effect::Call(batch) = advance(&mut run, &step(&tools)).unwrap() else { panic!("no calls") };
+            reply(&mut run, ChatResponse::new(message)).unwrap();
+            let Effect::Call(batch) = advance(&mut run).unwrap() else { panic!("no calls") };
             let output = ToolOutput::from("o".repeat(words));
-            run.on_result(&batch.calls[0].id, ToolResult::done("", "", output)).unwrap();
+            finish(&mut run, &batch.calls[0].call.id, ToolResult::done("", "", output)).unwrap();
         }
-        assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
+        assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
         run
     };
     let (short, long) = (play(3, 1), play(2_000, 500));
-    let size = |run: &Run| serde_json::to_string(&run.head()).unwrap().len();
-    // The numbers in the head of the long run have a few more digits, so its head may be slightly
-    // larger.
+    let size = |run: &Run| serde_json::to_string(&run.detached()).unwrap().len();
+    // The numbers of the long run have a few more digits, so it may be slightly larger.
     assert!(size(&long) < size(&short) + 50, "{} {}", size(&short), size(&long));
 
-    // The saved messages and the saved head restore the run.
+    // The saved messages and the detached run restore the run.
     let lines: Vec<_> =
         long.transcript().messages().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let transcript: Transcript =
         lines.iter().map(|line| serde_json::from_str::<Message>(line).unwrap()).collect();
-    let head: RunHead = serde_json::from_str(&serde_json::to_string(&long.head()).unwrap()).unwrap();
-    assert_eq!(Run::from_head(head.clone(), transcript).unwrap(), long);
-    let error = Run::from_head(head, short.transcript().clone()).unwrap_err().to_string();
-    assert_eq!(error, "the head was saved with a transcript of 4091 messages, and this one has 13");
+    let detached: DetachedRun =
+        serde_json::from_str(&serde_json::to_string(&long.detached()).unwrap()).unwrap();
+    assert_eq!(Run::from_detached(detached.clone(), transcript).unwrap(), long);
+    let error = Run::from_detached(detached, short.transcript().clone()).unwrap_err().to_string();
+    assert_eq!(error, "the run was saved with a transcript of 4091 messages, and this one has 13");
 }
 
 #[test]
 fn effect_must_be_completed_before_the_next() {
-    let tools = ToolList::default();
     let mut run = Run::new(&RunConfig::default(), RunInput::new("Hi")).unwrap();
-    assert!(run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new("too early"), None))).is_err());
-    assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
-    let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
+    assert!(reply(&mut run, ChatResponse::new("too early")).is_err());
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    let error = advance(&mut run).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestInProgress.to_string()), "{error}");
 
     // After a crash, the same model request is sent again.
     let saved = serde_json::to_string(&run).unwrap();
     let mut run: Run = serde_json::from_str(&saved).unwrap();
-    run.recover(&tools);
-    assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
+    run.recover();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
 }
 
 #[test]
@@ -270,7 +263,7 @@ fn configs() -> impl Strategy<Value = RunConfig> {
             settings: ChatSettings { temperature, seed: total_tokens, ..ChatSettings::default() },
             stop_on: stop_on.into_iter().collect(),
             tool_choice: ToolChoice::None,
-            check_outputs: true,
+            checks: Checks { answer: true, ..Checks::default() },
             max_repeated_calls: None,
             ..RunConfig::default()
         })
@@ -285,8 +278,9 @@ fn assert_round_trip(run: &Run) {
     let saved: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     assert_eq!(saved, suspended);
     assert_eq!(&Run::from_suspended(saved).unwrap(), run);
-    let head: RunHead = serde_json::from_str(&serde_json::to_string(&run.head()).unwrap()).unwrap();
-    assert_eq!(&Run::from_head(head, run.transcript().clone()).unwrap(), run);
+    let detached: DetachedRun =
+        serde_json::from_str(&serde_json::to_string(&run.detached()).unwrap()).unwrap();
+    assert_eq!(&Run::from_detached(detached, run.transcript().clone()).unwrap(), run);
 }
 
 proptest! {
@@ -307,44 +301,43 @@ proptest! {
         let question = Message::new(MessageBody::User { content: question });
         let mut run = Run::new(&config, RunInput::new(question).with_history(earlier)).unwrap();
         assert_round_trip(&run);
-        let tools = ToolList::default();
-        let step = Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(now));
-        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+        prop_assert!(matches!(advance_at(&mut run, now).unwrap(), Effect::Chat));
         assert_round_trip(&run);
         let tool_calls = ["a", "b", "c"].map(|id| ToolCall::new(id, "tool", arguments.as_str())).into();
-        let reply = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
+        let response = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
         let usage = Usage { cached_input_tokens: tokens, ..Usage::one_request(tokens, tokens) };
-        run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse { usage, ..reply }, None))).unwrap();
+        apply_at(&mut run, now, Outcome::replied(ChatResponse { usage, ..response })).unwrap();
         assert_round_trip(&run);
-        let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
+        let Effect::Call(batch) = advance_at(&mut run, now).unwrap() else { panic!("no calls") };
         assert_round_trip(&run);
         let result = ToolResult::done("", "", output.clone());
-        run.on_result("a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
+        finish(&mut run, "a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
         let kinds = [PendingKind::Approval { arguments: approval_arguments.clone() }, PendingKind::External];
-        for (call, kind) in batch.calls.into_iter().skip(1).zip(kinds) {
+        for (ready, kind) in batch.calls.into_iter().skip(1).zip(kinds) {
             let pending = Pending::new(kind).with_continuation(state.clone());
-            run.on_pending(PendingCall { call, pending }).unwrap();
+            suspend(&mut run, PendingCall { call: ready.call, pending }).unwrap();
         }
         assert_round_trip(&run);
-        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
-        run.on_decision("b", Decision::approved_with_arguments(approval_arguments)).unwrap();
-        run.on_decision("c", Decision::output(output)).unwrap();
+        prop_assert!(matches!(advance_at(&mut run, now).unwrap(), Effect::Wait(_)));
+        for (id, decision) in [("b", Decision::approved_with_arguments(approval_arguments)), ("c", Decision::output(output))] {
+            apply(&mut run, Outcome::Decided { id: id.to_owned(), decision }).unwrap();
+        }
         assert_round_trip(&run);
-        let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
+        let Effect::Call(_) = advance_at(&mut run, now).unwrap() else { panic!("no calls") };
         assert_round_trip(&run);
         for id in ["b", "c"] {
-            run.on_result(id, ToolResult::failed("", "", &ToolError::failed("no"))).unwrap();
+            finish(&mut run, id, ToolResult::failed("", "", &ToolError::failed("no"))).unwrap();
         }
-        prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
+        prop_assert!(matches!(advance_at(&mut run, now).unwrap(), Effect::Chat));
         let message = AssistantMessage { content: answer, ..AssistantMessage::default() };
         if !message.is_empty() {
-            run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
-            let Effect::Check(mut output) = advance(&mut run, &step).unwrap() else { panic!("no check") };
+            reply(&mut run, ChatResponse::new(message)).unwrap();
+            let Effect::Check(Check::Answer(output)) = advance_at(&mut run, now).unwrap() else { panic!("no check") };
             assert_round_trip(&run);
-            output.text += "!";
-            run.on_check(Ok(*output)).unwrap();
+            let replaced = Output::new(format!("{}!", output.text));
+            judge(&mut run, CheckVerdict::Answer(Verdict::Replace(replaced))).unwrap();
             assert_round_trip(&run);
-            let Effect::Done(answer) = advance(&mut run, &step).unwrap() else { panic!("the run is not done") };
+            let Effect::Done(answer) = advance_at(&mut run, now).unwrap() else { panic!("the run is not done") };
             let saved = serde_json::to_string(&answer).unwrap();
             prop_assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), *answer);
         }

@@ -11,7 +11,7 @@ use haft_core::{
 };
 use haft_react::{
     AgentBuildError, JsonReact, LimitAction, OutputStrategy, ReactAgent, ReactAgentBuilder, TextReact,
-    Trajectory, run::is_hint,
+    Trajectory, transcript::is_hint,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;

@@ -4,23 +4,23 @@ use std::sync::atomic::Ordering;
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolContext, ToolError, Toolset,
+    Message, RunEvent, RunInput, RunOutput, Tool as _, ToolContext, ToolError, Toolset,
     agent::{AgentError, AgentErrorKind, RunLimits},
     call::{Decision, Pending, PendingKind, ToolResponse},
     tool::{DynamicTool, RunContext},
-    toolset::ToolList,
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Effect, HandoffGroup, NativeCalls, OutputError, ReactAgent, RunHandle, Step,
+    Effect, HandoffGroup, Outcome, ReactAgent, RunHandle, Verdict,
     router::{Route, RouteTable},
-    run::{Delivery, RunError},
+    run::{Delivery, Prepared, RunError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
+    effects::apply,
     pairing::assert_paired,
     run_handles::attached_run,
     tools::{add_tool, calculator, pushing_tool, tool_without_parameters, with_call_counter},
@@ -87,9 +87,9 @@ async fn answer_of_the_step_is_returned() {
     let handle = RunHandle::new();
     let stopping = handle.clone();
     let agent = ReactAgent::builder(ScriptedModel::new().reply_text("Hello."))
-        .output_validator(move |output, _| {
+        .output_validator(move |_, _| {
             stopping.stop_after_step().unwrap();
-            async { Ok(output) }
+            async { Ok(Verdict::Pass) }
         })
         .build()
         .unwrap();
@@ -134,7 +134,7 @@ async fn rejected_answer_is_not_repeated() {
     let agent = ReactAgent::builder(ScriptedModel::new().reply_text("No."))
         .output_validator(move |_, _| {
             stopping.stop_after_step().unwrap();
-            async { Err(OutputError::retry("say yes")) }
+            async { Ok(Verdict::retry("say yes")) }
         })
         .build()
         .unwrap();
@@ -180,36 +180,32 @@ async fn stopped_run_can_be_driven_again() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Code of the host that builds the request can stop the run: the handle is not locked there.
+/// A hook of a request can stop the run before this request: the handle is not locked there.
 #[tokio::test]
 async fn history_processor_can_stop_the_run() {
     let handle = RunHandle::new();
     let stopping = handle.clone();
-    let agent =
-        ReactAgent::builder(Script::Native.call(ScriptedModel::new(), ("a", "add", r#"{"x":1,"y":1}"#)))
-            .tools(calculator())
-            .history_processor("stop", move |view, _| {
-                stopping.stop_after_step()?;
-                Ok(view)
-            })
-            .build()
-            .unwrap();
+    let agent = ReactAgent::builder(ScriptedModel::new())
+        .history_processor(move |view, _| {
+            stopping.stop_after_step()?;
+            Ok(view)
+        })
+        .build()
+        .unwrap();
     let error = stopped(agent.run(handle.bind("Add.")).await);
-    assert_eq!(error.transcript.messages().last().unwrap().text(), "2");
+    assert_eq!(error.transcript.messages().last().unwrap().text(), "Add.");
 }
 
 /// With a driver of its own, the run continues after the error.
 #[test]
-fn mailbox_withdraws_the_request_to_stop() {
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+fn scope_withdraws_the_request_to_stop() {
     let handle = RunHandle::new();
-    let (mailbox, mut run) = attached_run(&handle);
+    let (scope, mut run) = attached_run(&handle);
     handle.stop_after_step().unwrap();
-    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Prepare)));
-    assert!(matches!(mailbox.next_effect(&mut run, &step), Err(AgentErrorKind::Stopped)));
-    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Prepare)));
-    assert!(matches!(mailbox.next_effect(&mut run, &step), Ok(Effect::Chat(_))));
+    assert!(matches!(scope.next(&mut run), Err(AgentErrorKind::Stopped)));
+    assert!(matches!(scope.next(&mut run), Ok(Effect::Prepare)));
+    apply(&mut run, Outcome::Prepared(Prepared::default())).unwrap();
+    assert!(matches!(scope.next(&mut run), Ok(Effect::Chat)));
 }
 
 /// A child agent in the step runs to its end. The handle belongs to the parent.

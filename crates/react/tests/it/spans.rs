@@ -11,7 +11,7 @@ use haft_core::{
     model::ModelError,
     tool::{Deprecation, RunContext},
 };
-use haft_react::{OutputError, ReactAgent};
+use haft_react::{ReactAgent, Verdict};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 use tracing::{Dispatch, Level, subscriber::NoSubscriber};
@@ -108,7 +108,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
             move |_| std::future::ready(Ok(canary.clone()))
         })
         .output_validator(|output, cx| async move {
-            if cx.step < 5 { Err(OutputError::retry(output.text)) } else { Ok(output) }
+            if cx.step < 5 { Ok(Verdict::retry(output.text)) } else { Ok(Verdict::Pass) }
         })
         .trace_content(with_content)
         .build()

@@ -118,5 +118,5 @@ async fn dialect_with_a_reserved_tool_name_ends_the_run() {
         Ok(request)
     });
     let error = agent.build().unwrap().run("Go.").await.unwrap_err();
-    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "prepare hook", .. }), "{error:?}");
+    assert!(matches!(*error.kind, AgentErrorKind::HookFailed { hook: "request hook", .. }), "{error:?}");
 }

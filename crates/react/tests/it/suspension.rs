@@ -14,11 +14,12 @@ use haft_core::{
     call::{Decision, Decisions, Pending, PendingKind, ToolResponse},
     tool::{DynamicTool, RunContext, ToolPolicy},
 };
-use haft_react::{ReactAgent, Run, RunConfig, run::RunState};
+use haft_react::{Outcome, ReactAgent, Run, RunConfig};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
+    effects::apply,
     pairing::{assert_paired, message_lines},
     tools::{add_tool, calculator, tool_without_parameters, with_call_counter},
 };
@@ -50,7 +51,7 @@ async fn failed_resumption_has_a_transcript_that_can_continue() {
     assert_paired(&error.transcript);
     let mut run = Run::new(&RunConfig::default(), RunInput::resume(suspended, decided)).unwrap();
     assert!(agent.drive(&mut run, RunContext::default()).any(|event| async move { event.is_err() }).await);
-    assert!(run.state() == RunState::Suspended && run.transcript().len() == 2);
+    assert!(run.interrupted_calls().is_empty() && run.transcript().len() == 2);
 
     is_failing.store(false, Ordering::Relaxed);
     let output = agent.run(RunInput::new("Go on.").with_history(error.transcript)).await.unwrap();
@@ -276,16 +277,20 @@ async fn second_decision_is_an_error() {
             .unwrap();
     let first = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(first.clone()).unwrap();
-    run.on_decision("a", Decision::output("1")).unwrap();
-    let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
-    assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
+    let mut decide = |output: &str| {
+        apply(&mut run, Outcome::Decided { id: "a".to_owned(), decision: Decision::output(output) })
+    };
+    decide("1").unwrap();
+    let error = decide("2").unwrap_err().to_string();
+    let problem = r#"there is a decision about the call "a", which does not wait; waiting: b"#;
+    assert_eq!(error, format!("the run cannot go on: {problem}"));
     // After the first decision, the agent suspends the run again. It is also an error to resume the
     // new suspended run with a second decision for the call `a`.
     let second = RunInput::resume(first, decisions([("a", Decision::output("1"))]));
     let second = suspended(agent.run(second).await.unwrap());
     let second_error =
         agent.run(RunInput::resume(second, decisions([("a", Decision::output("2"))]))).await.unwrap_err();
-    assert!(second_error.to_string().ends_with(error.as_str()), "{second_error}");
+    assert!(second_error.to_string().ends_with(problem), "{second_error}");
 }
 
 /// A suspended run can be cancelled with and without decisions. Every call then has a result.
@@ -325,7 +330,6 @@ async fn recovery_repeats_only_idempotent_calls() {
     let model =
         ScriptedModel::new().reply_calls([("a", "look", "{}"), ("b", "pay", "{}")]).reply_text("Done.");
     let agent = ReactAgent::new(model, tools.clone()).unwrap();
-    let list = tools.list(&Default::default()).await;
     let mut run = agent.create_run("Go.".into()).unwrap();
     let mut events = agent.drive(&mut run, RunContext::default());
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallStarted { .. }) {}
@@ -335,7 +339,7 @@ async fn recovery_repeats_only_idempotent_calls() {
     let mut run: Run = serde_json::from_str(&saved).unwrap();
     let open: Vec<_> = run.interrupted_calls().into_iter().map(|call| call.name).collect();
     assert_eq!(open, ["look", "pay"]);
-    run.recover(&list);
+    run.recover();
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     let Some(Ok(RunEvent::Done { output })) = events.last() else { panic!("{events:?}") };
     let texts: Vec<_> = output.answer().unwrap().steps.iter().map(|step| step.result.model_text()).collect();

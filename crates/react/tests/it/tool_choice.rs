@@ -13,7 +13,7 @@ use haft_core::{
     tool::{DynamicTool, ToolPolicy},
     tool_fn,
 };
-use haft_react::{Dialect, JsonReact, LimitAction, OutputError, ReactAgent, TextReact, Trajectory};
+use haft_react::{Dialect, JsonReact, LimitAction, ReactAgent, TextReact, Trajectory, Verdict};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -317,10 +317,10 @@ async fn result_of_a_stop_tool_is_validated() {
             .stop_on(["total"])
             .output_validator(|mut output, _| async move {
                 if output.outputs["sum"] != 4 {
-                    return Err(OutputError::retry("it is more"));
+                    return Ok(Verdict::retry("it is more"));
                 }
                 output.outputs.insert("unit".to_owned(), json!("apples"));
-                Ok(output)
+                Ok(Verdict::Replace(output))
             })
             .build()
             .unwrap()

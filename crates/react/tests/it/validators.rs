@@ -12,25 +12,25 @@ use std::{
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    Message, RunEvent, RunInput, RunOutput, Schema, Timestamp, ToolExt as _, Toolset,
+    Message, RunEvent, RunInput, RunOutput, Schema, ToolExt as _, Toolset,
     agent::{AgentError, AgentErrorKind, Limit, RunLimits, StopReason},
     call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
     tool::{HostState, RunContext, ToolPolicy},
-    toolset::ToolList,
     usage::Usage,
 };
 use haft_react::{
-    Dialect, Effect, JsonReact, LimitAction, NativeCalls, OutputError, OutputStrategy, ReactAgent,
-    ReactAgentBuilder, Run, RunConfig, RunHandle, Step, TextReact,
-    run::{Delivery, is_hint, is_unusable},
+    Dialect, Effect, JsonReact, LimitAction, NativeCalls, Output, OutputStrategy, ReactAgent,
+    ReactAgentBuilder, Run, RunConfig, RunHandle, TextReact, Verdict,
+    run::{Check, CheckVerdict, Checks, Delivery},
+    transcript::{is_hint, is_unusable},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
-    effects::advance,
+    effects::{advance, judge, reply},
     pairing::{assert_paired, message_lines},
     tools::add_tool,
 };
@@ -44,15 +44,15 @@ fn sum() -> Schema {
 fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.outputs(sum()).output_validator(|output, _| async move {
         match output.outputs["sum"].as_i64() {
-            Some(sum) if sum % 2 == 0 => Ok(output),
-            _ => Err(OutputError::retry("the sum must be even")),
+            Some(sum) if sum % 2 == 0 => Ok(Verdict::Pass),
+            _ => Ok(Verdict::retry("the sum must be even")),
         }
     })
 }
 
 /// Adds an output validator that rejects every answer.
 fn with_rejecting_validator(builder: ReactAgentBuilder) -> ReactAgentBuilder {
-    builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
+    builder.output_validator(|_, _| ready(Ok(Verdict::retry("no"))))
 }
 
 fn hook_of(error: &AgentError) -> &'static str {
@@ -85,8 +85,8 @@ async fn rejected_answer_is_returned_to_the_model() {
     let agent = ReactAgent::builder(model.clone())
         .output_validator(|output, _| async move {
             match output.text.as_str() {
-                "Yes." => Ok(output),
-                _ => Err(OutputError::retry("say yes or no")),
+                "Yes." => Ok(Verdict::Pass),
+                _ => Ok(Verdict::retry("say yes or no")),
             }
         })
         .build()
@@ -132,8 +132,8 @@ async fn rejected_text_remains_a_step_in_the_view() {
     let model = ScriptedModel::new().reply_text(answer("three")).reply_text(answer("four"));
     let agent = ReactAgent::builder(model.clone())
         .dialect(TextReact)
-        .output_validator(|output, cx| async move {
-            if cx.step == 1 { Err(OutputError::retry("it is more")) } else { Ok(output) }
+        .output_validator(|_, cx| async move {
+            if cx.step == 1 { Ok(Verdict::retry("it is more")) } else { Ok(Verdict::Pass) }
         })
         .build()
         .unwrap();
@@ -167,9 +167,9 @@ async fn rejected_outputs_are_extracted_again() {
 async fn validators_run_in_order_and_can_change_the_answer() {
     let model = ScriptedModel::new().reply_text("yes");
     let add = |more: &'static str| {
-        move |mut output: haft_react::Output, _| async move {
+        move |mut output: Output, _| async move {
             output.text += more;
-            Ok(output)
+            Ok(Verdict::Replace(output))
         }
     };
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
@@ -185,12 +185,12 @@ async fn changed_outputs_are_validated_and_change_the_text() {
         let model = ScriptedModel::new().reply(finishing("native", 7));
         let agent = ReactAgent::builder(model).outputs(self::sum()).output_validator(move |mut output, _| {
             output.outputs["sum"] = sum.clone();
-            ready(Ok(output))
+            ready(Ok(Verdict::Replace(output)))
         });
         match agent.build().unwrap().run("?").await {
             Ok(output) => assert_eq!((output.text().unwrap(), fits), (r#"{"sum":8}"#, true)),
             Err(error) => {
-                assert_eq!((hook_of(&error), fits), ("output validator", false));
+                assert_eq!((hook_of(&error), fits), ("answer hook", false));
                 assert!(format!("{error:?}").contains("expected integer"), "{error:?}");
             }
         }
@@ -237,16 +237,16 @@ async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));
     let model = ScriptedModel::new().reply_text("It is 4.");
     let agent = ReactAgent::builder(model)
-        .output_validator(move |output, _| {
+        .output_validator(move |_, _| {
             let first = tries.fetch_add(1, Ordering::Relaxed) == 0;
-            ready(if first { Err(OutputError::failed("the database is away")) } else { Ok(output) })
+            ready(if first { Err("the database is away".into()) } else { Ok(Verdict::Pass) })
         })
         .build()
         .unwrap();
     let mut run = agent.create_run("2 + 2?".into()).unwrap();
     let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
     let error = end.unwrap_err();
-    assert_eq!(format!("{error:?}"), "the output validator of the agent failed: the database is away");
+    assert_eq!(format!("{error:?}"), "the answer hook of the agent failed: the database is away");
     assert_eq!(error.transcript.messages().last().unwrap().text(), "It is 4.");
     assert_eq!(error.usage.requests, 1);
 
@@ -262,11 +262,11 @@ async fn panic_or_timeout_of_a_validator_is_a_typed_error() {
         .hook_timeout(Duration::from_secs(3));
     let panics = ReactAgent::builder(ScriptedModel::new().reply_text("4")).output_validator(|output, _| {
         assert!(output.text.is_empty(), "with a secret");
-        ready(Ok(output))
+        ready(Ok(Verdict::Pass))
     });
     for (agent, expected) in [(hangs, "it took longer than 3s"), (panics, "it panicked")] {
         let error = agent.build().unwrap().run("2 + 2?").await.unwrap_err();
-        assert_eq!(format!("{error:?}"), format!("the output validator of the agent failed: {expected}"));
+        assert_eq!(format!("{error:?}"), format!("the answer hook of the agent failed: {expected}"));
         assert_eq!(error.transcript.len(), 2);
     }
 }
@@ -277,7 +277,7 @@ async fn validator_can_read_the_context_of_the_run() {
         .output_validator(|mut output, cx| async move {
             let unit = cx.run.state.get::<&'static str>().copied().unwrap_or_default();
             output.text += &format!(" {unit} for {}, {} requests", cx.run.run_id, cx.usage.requests);
-            Ok(output)
+            Ok(Verdict::Replace(output))
         })
         .state(HostState::new().with_value("apples"))
         .build()
@@ -308,36 +308,40 @@ async fn answer_after_a_suspension_is_validated() {
     assert_paired(&answer.transcript);
 }
 
-fn run_checking_output() -> (Run, ToolList) {
-    let config = RunConfig { check_outputs: true, ..RunConfig::default() };
+fn run_checking_output() -> Run {
+    let checks = Checks { answer: true, ..Checks::default() };
+    let config = RunConfig { checks, ..RunConfig::default() };
     let mut run = Run::new(&config, RunInput::new("2 + 2?")).unwrap();
-    let tools = ToolList::default();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    let reply = ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new("4") };
-    run.on_chat(Ok(NativeCalls.parse_reply(reply, None))).unwrap();
-    assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Check(output) if output.text == "4"));
-    (run, tools)
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    reply(&mut run, ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new("4") }).unwrap();
+    assert_eq!(checked_answer(&mut run).text, "4");
+    run
+}
+
+fn checked_answer(run: &mut Run) -> Output {
+    match advance(run).unwrap() {
+        Effect::Check(Check::Answer(output)) => *output,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn check_continues_after_a_crash() {
-    let (run, tools) = run_checking_output();
-    let step = Step::new(&tools, &NativeCalls, Timestamp::default());
+    let run = run_checking_output();
     let saved = serde_json::to_string(&run).unwrap();
     let mut loaded: Run = serde_json::from_str(&saved).unwrap();
     assert_eq!(loaded, run);
-    loaded.recover(&tools);
-    let Effect::Check(output) = advance(&mut loaded, &step).unwrap() else { panic!("no check") };
-    loaded.on_check(Ok(*output)).unwrap();
-    assert!(loaded.on_check(Err(OutputError::retry("too late"))).is_err());
-    let Effect::Done(answer) = advance(&mut loaded, &step).unwrap() else { panic!("the run is not done") };
+    loaded.recover();
+    assert_eq!(checked_answer(&mut loaded).text, "4");
+    judge(&mut loaded, CheckVerdict::Answer(Verdict::Pass)).unwrap();
+    assert!(judge(&mut loaded, CheckVerdict::Answer(Verdict::retry("too late"))).is_err());
+    let Effect::Done(answer) = advance(&mut loaded).unwrap() else { panic!("the run is not done") };
     assert_eq!((&*answer.text, answer.transcript.len()), ("4", 2));
 }
 
 #[test]
 fn cancelled_check_keeps_the_answer() {
-    let (mut run, _) = run_checking_output();
+    let mut run = run_checking_output();
     run.cancel();
     let last = run.transcript().messages().last().unwrap();
     assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
@@ -352,7 +356,7 @@ async fn accepted_answer_resets_the_rejected_replies() {
     let handle = RunHandle::new();
     handle.enqueue("Really?", Delivery::Idle).unwrap();
     let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
-        if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("say yes")) }
+        if output.text == "Yes." { Ok(Verdict::Pass) } else { Ok(Verdict::retry("say yes")) }
     });
     let output = agent.build().unwrap().run(handle.bind("Is it?")).await.unwrap();
     assert_eq!(output.text().unwrap(), "Yes.");
@@ -362,7 +366,7 @@ async fn accepted_answer_resets_the_rejected_replies() {
 async fn rejection_has_an_event() {
     let model = ScriptedModel::new().reply_text("Maybe.").reply_text("Yes.");
     let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
-        if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("yes or no")) }
+        if output.text == "Yes." { Ok(Verdict::Pass) } else { Ok(Verdict::retry("yes or no")) }
     });
     let events = agent.build().unwrap().stream("Is it?");
     let text_and_rejections = events.try_filter_map(|event| {

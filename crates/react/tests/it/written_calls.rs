@@ -3,7 +3,7 @@
 use expect_test::expect;
 use futures::TryStreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolDefinition, ToolName, Toolset,
+    RunEvent, RunInput, RunOutput, Schema, ToolDefinition, ToolName, Toolset,
     agent::RunLimits,
     call::{Decision, Decisions},
     export::schemars::{self, JsonSchema},
@@ -12,11 +12,9 @@ use haft_core::{
     tool::{DynamicTool, ToolPolicy},
 };
 use haft_react::{
-    AutoDialect, Effect, HandoffGroup, JsonReact, LimitAction, NativeCalls, OutputStrategy, ReactAgent, Run,
-    RunConfig, Step,
-    dialect::Dialect,
+    AutoDialect, HandoffGroup, JsonReact, LimitAction, NativeCalls, OutputStrategy, ReactAgent,
     router::{Route, RouteTable},
-    run::has_written_calls,
+    transcript::has_written_calls,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -168,20 +166,6 @@ async fn streamed_written_call_emits_no_text() {
         matches!(event, RunEvent::CallFinished { result } if result.repairs == [Repair::written_as_text()])
     });
     assert!(repaired);
-}
-
-/// A driver that parses replies by the dialect alone gets the calls from the next step.
-#[tokio::test]
-async fn run_takes_written_calls_in_any_driver() {
-    let tools = calculator().list(&Default::default()).await;
-    let step = Step::new(&tools, &NativeCalls, Default::default());
-    let mut run = Run::new(&RunConfig::default(), "17 plus 25?".into()).unwrap();
-    while !matches!(run.next(&step).unwrap(), Effect::Chat(_)) {}
-    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(WRITTEN), run.outputs()))).unwrap();
-    let saved = serde_json::to_string(&run).unwrap();
-    let mut run: Run = serde_json::from_str(&saved).unwrap();
-    let Effect::Call(batch) = run.next(&step).unwrap() else { panic!() };
-    assert_eq!(batch.calls, [ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)]);
 }
 
 fn auto(model: &ScriptedModel) -> ReactAgent {

@@ -1,0 +1,176 @@
+//! Performs the effects of a run: everything that is I/O or code of the host program.
+
+mod calls;
+mod chat;
+mod check;
+mod prepare;
+mod pushed;
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::{
+    future::{BoxFuture, FutureExt as _},
+    stream::{BoxStream, Stream, StreamExt as _},
+};
+use haft_core::{
+    agent::{AgentErrorKind, Limit},
+    message::TranscriptView,
+    tool::RunContext,
+};
+use tokio::{runtime::Handle, sync::mpsc};
+use tracing::Instrument as _;
+
+use super::{ReactAgent, clock::with_time_limit, scope::RunScope};
+use crate::{Effect, Outcome, Run, compaction, hook::HookContext};
+
+/// The outcomes of an effect.
+pub(crate) type Outcomes = BoxStream<'static, Result<Outcome, AgentErrorKind>>;
+
+/// Sends outcomes to the driver before the effect has ended.
+type OutcomeSender = mpsc::Sender<Outcome>;
+
+/// An effect that is being performed.
+struct Performance {
+    agent: ReactAgent,
+    /// The run when the effect was returned. It shares its transcript with the run of the driver,
+    /// so it is dropped before the last outcome is yielded.
+    run: Run,
+    scope: RunScope,
+    context: Arc<RunContext>,
+}
+
+impl ReactAgent {
+    /// Performs `effect`, the last effect of `run`, and yields its outcomes for [`Run::apply`]: one
+    /// for each call of [`Effect::Call`], and one for the other effects. Changed entries of
+    /// extensions, the usage of a reply and the use of nested runs are outcomes of their own.
+    /// Nothing is yielded for [`Effect::Wait`] and [`Effect::Done`]. See [`RunScope`] for a driver.
+    ///
+    /// The stream lists the tools, runs the hooks, sends model requests and executes calls. It
+    /// emits the events of the run, if they have a reader. An error is its last item: the driver
+    /// stops, and `run` stays valid. It needs a tokio runtime with a timer.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the stream aborts the effect. An aborted call may have had side effects. If the
+    /// token in the context of the run is cancelled, a model request is aborted, and calls and
+    /// hooks get the time to end. The stream then ends with [`AgentErrorKind::Cancelled`].
+    pub fn perform(&self, run: &Run, effect: Effect, scope: &RunScope) -> Outcomes {
+        let context = scope.context_of(self);
+        let this = Performance { agent: self.clone(), run: run.clone(), scope: scope.clone(), context };
+        match effect {
+            Effect::Prepare => outcome_stream(scope, |_| this.prepare_request()),
+            Effect::Chat => outcome_stream(scope, |outcomes| this.chat(outcomes)),
+            Effect::Call(batch) => outcome_stream(scope, |outcomes| this.call(batch, outcomes)),
+            Effect::Check(check) => outcome_stream(scope, |outcomes| this.check(check, outcomes)),
+            Effect::Compact(part) => outcome_stream(scope, |_| this.compact(part)),
+            Effect::HandOff(hand_off) => outcome_stream(scope, async move |_| {
+                let problem = format!("a hand-off by {:?} needs a `HandoffGroup`", hand_off.tool);
+                Err(AgentErrorKind::UnexpectedOutcome(problem))
+            }),
+            Effect::Wait(_) | Effect::Done(_) => futures::stream::empty().boxed(),
+        }
+    }
+}
+
+impl Performance {
+    fn hook_context(&self) -> HookContext {
+        self.scope.hook_context(&self.run, &self.context)
+    }
+
+    /// Returns the outcome of an effect that the time limit of the run has ended.
+    fn time_is_up(&self) -> Outcome {
+        Outcome::LimitReached(Limit::Time(self.run.config().limits.time.unwrap_or_default()))
+    }
+
+    /// Awaits `work`, or returns [`AgentErrorKind::Cancelled`] when the run is cancelled.
+    async fn or_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, AgentErrorKind>>,
+    ) -> Result<T, AgentErrorKind> {
+        tokio::select! {
+            biased;
+            output = work => output,
+            () = self.context.cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
+        }
+    }
+
+    /// Performs [`Effect::Compact`]: summarizes `part` with the compactor model within the
+    /// remaining time of the run.
+    async fn compact(self, part: TranscriptView) -> Result<Option<Outcome>, AgentErrorKind> {
+        let span = tracing::info_span!("compact", haft.messages = part.len());
+        self.scope.budget().take_request().map_err(AgentErrorKind::LimitReached)?;
+        let compactor = Arc::clone(&self.agent.0.compactor);
+        let summary = async move { compaction::summarize(&*compactor, &part).await }.instrument(span);
+        let summary = self.or_cancelled(with_time_limit(self.run.time_left(), summary)).await?;
+        Ok(Some(match summary {
+            Some(summary) => Outcome::Compacted(summary.map(Box::new)),
+            None => self.time_is_up(),
+        }))
+    }
+}
+
+/// Creates the stream of the outcomes that `perform` sends, followed by the changed entries and the
+/// outcome that it returns.
+pub(crate) fn outcome_stream<F>(scope: &RunScope, perform: impl FnOnce(OutcomeSender) -> F) -> Outcomes
+where
+    F: Future<Output = Result<Option<Outcome>, AgentErrorKind>> + Send + 'static,
+{
+    let (sender, sent) = mpsc::channel(1);
+    let future = perform(sender);
+    let work = async move {
+        // Timers and tasks panic without a runtime.
+        Handle::try_current().map_err(|_| AgentErrorKind::NoRuntime)?;
+        future.await
+    };
+    OutcomeStream { scope: scope.clone(), sent, work: Some(work.boxed()), last: None }.boxed()
+}
+
+/// Sends `outcome` to the driver. If the driver was dropped, the effect is being dropped, too.
+async fn send(outcomes: &OutcomeSender, outcome: Outcome) {
+    let _ = outcomes.send(outcome).await;
+}
+
+/// Sends the outcome that `take` returns. `take` is called when the driver can receive it, so that
+/// the outcome is not lost if the driver stops before.
+async fn send_if(outcomes: &OutcomeSender, take: impl FnOnce() -> Option<Outcome>) {
+    if let Ok(permit) = outcomes.reserve().await
+        && let Some(outcome) = take()
+    {
+        permit.send(outcome);
+    }
+}
+
+struct OutcomeStream {
+    scope: RunScope,
+    sent: mpsc::Receiver<Outcome>,
+    /// The future that performs the effect. `None` after it has ended: it is dropped before its
+    /// last outcome is yielded.
+    work: Option<BoxFuture<'static, Result<Option<Outcome>, AgentErrorKind>>>,
+    last: Option<Result<Outcome, AgentErrorKind>>,
+}
+
+impl Stream for OutcomeStream {
+    type Item = Result<Outcome, AgentErrorKind>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(work) = &mut self.work
+            && let Poll::Ready(ended) = work.poll_unpin(cx)
+        {
+            (self.work, self.last) = (None, ended.transpose());
+            self.sent.close();
+        }
+        match self.sent.poll_recv(cx) {
+            Poll::Ready(Some(outcome)) => Poll::Ready(Some(Ok(outcome))),
+            // An effect that sends nothing has dropped its sender.
+            Poll::Ready(None) if self.work.is_none() => {
+                let entries = self.scope.changed_entries().map(Ok);
+                Poll::Ready(entries.or_else(|| self.last.take()))
+            }
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
