@@ -103,7 +103,7 @@ pub const REPLY_CACHE_ENTRIES: usize = 1_000;
 pub const REPLY_CACHE_BYTES: usize = 64 << 20;
 
 /// The maximum number of hand-offs per run.
-pub const HAND_OFFS: u32 = 8;
+pub const HANDOFFS: u32 = 8;
 
 /// The maximum number of calls that a `haft_react::PendingQueue` accepts in total. It is also the
 /// maximum number of calls that a call of a run can push, including the calls that these push.

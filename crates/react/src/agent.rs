@@ -1,5 +1,6 @@
 //! The ReAct agent, which drives a [`Run`] on a tokio runtime.
 
+mod budget;
 mod build;
 mod builder;
 mod call_settings;
@@ -36,6 +37,7 @@ use crate::{
     transcript::set_timestamps,
 };
 
+pub(crate) use budget::RunBudget;
 pub use build::AgentBuildError;
 pub use builder::ReactAgentBuilder;
 pub(crate) use drive::{Perform, drive_owned};
@@ -101,7 +103,7 @@ struct AgentInner {
     /// `true` if tracing spans include the text of messages, arguments and results.
     traces_content: bool,
     /// The conditions under which hand-off tools are offered, with the names of the tools.
-    hand_off_conditions: Vec<(String, HandoffCondition)>,
+    handoff_conditions: Vec<(String, HandoffCondition)>,
 }
 
 impl ReactAgent {
@@ -193,18 +195,18 @@ impl ReactAgent {
 impl ReactAgent {
     /// Returns a copy of this agent with the hand-off tools `tools` and their conditions added.
     /// Fails if the resulting toolset has a duplicate name or an invalid tool.
-    pub(crate) fn with_hand_off_tools<T: Tool + 'static>(
+    pub(crate) fn with_handoff_tools<T: Tool + 'static>(
         &self,
         tools: impl IntoIterator<Item = T>,
         conditions: Vec<(String, HandoffCondition)>,
     ) -> Result<Self, AgentBuildError> {
         let mut inner = AgentInner::clone(&self.0);
         for tool in tools {
-            inner.config.hand_off_tools.insert(tool.definition().name().to_string());
+            inner.config.handoff_tools.insert(tool.definition().name().to_string());
             inner.own_tools = inner.own_tools.with_tool(tool);
         }
         inner.tools = with_queues(inner.own_tools.clone());
-        inner.hand_off_conditions.extend(conditions);
+        inner.handoff_conditions.extend(conditions);
         inner.tools.check()?;
         Ok(Self(Arc::new(inner)))
     }

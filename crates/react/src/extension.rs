@@ -164,8 +164,21 @@ impl Extension {
         self
     }
 
-    fn closure(self, closure: Closure) -> Self {
-        self.with_hook(NamedHook::new(Arc::new(closure)))
+    /// Adds a hook made of a closure. `kind` is the kind of the hook in errors.
+    fn closure(self, kind: &'static str, closure: Closure) -> Self {
+        self.with_hook(NamedHook::new(Arc::new(closure)).of_kind(kind))
+    }
+
+    fn prepare_as<F, Fut>(self, kind: &'static str, prepare: F) -> Self
+    where
+        F: Fn(RequestDraft, HookContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<RequestDraft, BoxError>> + Send + 'static,
+    {
+        let closure = Closure::Request(Arc::new(move |request, cx| {
+            let prepared = prepare(request, cx);
+            async move { prepared.await.map(Verdict::Replace) }.boxed()
+        }));
+        self.closure(kind, closure)
     }
 
     /// Adds a hook that returns a paragraph of the instructions for each model request. See
@@ -175,7 +188,7 @@ impl Extension {
         F: Fn(HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.prepare(move |mut request, cx| {
+        self.prepare_as("dynamic instructions hook", move |mut request, cx| {
             let text = instructions(cx);
             async move {
                 request.instructions.push(text.await?);
@@ -191,10 +204,7 @@ impl Extension {
         F: Fn(RequestDraft, HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<RequestDraft, BoxError>> + Send + 'static,
     {
-        self.closure(Closure::Request(Arc::new(move |request, cx| {
-            let prepared = prepare(request, cx);
-            async move { prepared.await.map(Verdict::Replace) }.boxed()
-        })))
+        self.prepare_as("prepare hook", prepare)
     }
 
     /// Adds a hook that changes the messages of each request, and never the transcript. See
@@ -230,7 +240,7 @@ impl Extension {
         process: impl Fn(TranscriptView, &HookContext) -> Result<TranscriptView, BoxError> + Send + Sync + 'static,
     ) -> Self {
         let process = Arc::new(process);
-        self.prepare(move |mut request, cx| {
+        self.prepare_as("history processor", move |mut request, cx| {
             let process = Arc::clone(&process);
             async move {
                 request.messages = process(request.messages, &cx)?;
@@ -246,7 +256,7 @@ impl Extension {
         F: Fn(Reply, HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = HookResult<Reply>> + Send + 'static,
     {
-        self.closure(Closure::Reply(Arc::new(move |reply, cx| judge(reply, cx).boxed())))
+        self.closure("reply hook", Closure::Reply(Arc::new(move |reply, cx| judge(reply, cx).boxed())))
     }
 
     /// Adds a hook that judges the calls of a reply with their results. See
@@ -256,7 +266,7 @@ impl Extension {
         F: Fn(Arc<[AgentStep]>, HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = HookResult<Output>> + Send + 'static,
     {
-        self.closure(Closure::Results(Arc::new(move |calls, cx| judge(calls, cx).boxed())))
+        self.closure("results hook", Closure::Results(Arc::new(move |calls, cx| judge(calls, cx).boxed())))
     }
 
     /// Adds a hook that judges the answer of each run. See
@@ -266,7 +276,10 @@ impl Extension {
         F: Fn(Output, HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = HookResult<Output>> + Send + 'static,
     {
-        self.closure(Closure::Answer(Arc::new(move |output, cx| validator(output, cx).boxed())))
+        self.closure(
+            "output validator",
+            Closure::Answer(Arc::new(move |output, cx| validator(output, cx).boxed())),
+        )
     }
 }
 

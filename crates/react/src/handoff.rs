@@ -1,5 +1,5 @@
 //! Hand-offs between agents. A hand-off is a tool call: after the calls of its reply, the run
-//! requests [`Effect::HandOff`], and the group answers with the next agent.
+//! requests [`Effect::Handoff`], and the group answers with the next agent.
 
 mod settings;
 mod transfer;
@@ -22,8 +22,8 @@ use crate::{
     agent::{EventSink, Mailbox, Outcomes, Perform, drive_owned, event_stream, outcome_stream},
     hook::run_host_code,
     router::{RouteTable, RouteTableError},
-    run::{HandOff, NextAgent},
-    transcript::{marks::hand_off_target, set_timestamps},
+    run::{HandoffCall, NextAgent},
+    transcript::{marks::handoff_target, set_timestamps},
 };
 use transfer::TransferTool;
 
@@ -190,7 +190,7 @@ impl HandoffGroup {
             table,
             agents: extended,
             history: HandoffHistory::default(),
-            max_handoffs: limits::HAND_OFFS,
+            max_handoffs: limits::HANDOFFS,
             handoffs,
         };
         Ok(Self(Arc::new(inner)))
@@ -220,7 +220,7 @@ impl HandoffGroup {
     }
 
     /// Sets the maximum number of hand-offs per run. Further hand-offs are denied, so the current
-    /// agent must answer. Default: [`limits::HAND_OFFS`] (8).
+    /// agent must answer. Default: [`limits::HANDOFFS`] (8).
     #[must_use]
     pub fn with_max_handoffs(mut self, times: u32) -> Self {
         Arc::make_mut(&mut self.0).max_handoffs = times;
@@ -253,7 +253,7 @@ impl HandoffGroup {
             // A resumed run has its configuration.
             RunStart::Resume { .. } => return self.check_owner(Run::new(&RunConfig::default(), input)?),
         };
-        let mut run = Run::new(&self.agent(&first)?.config().for_hand_offs(self.0.max_handoffs), input)?;
+        let mut run = Run::new(&self.agent(&first)?.config().for_handoffs(self.0.max_handoffs), input)?;
         run.start_with(&first);
         Ok(run)
     }
@@ -261,7 +261,7 @@ impl HandoffGroup {
     fn first_agent<'a>(&'a self, transcript: &'a Transcript) -> &'a str {
         let routes = &self.0.table.routes;
         let known = |name: &&str| routes.iter().any(|route| route.name == *name);
-        let last = transcript.messages().iter().rev().find_map(|it| hand_off_target(it));
+        let last = transcript.messages().iter().rev().find_map(|it| handoff_target(it));
         last.filter(known).unwrap_or_else(|| routes.first().map(|route| &*route.name).unwrap_or_default())
     }
 
@@ -277,7 +277,7 @@ impl HandoffGroup {
     }
 
     /// Performs `effect`, the last effect of `run`, like [`ReactAgent::perform`], with the current
-    /// agent of the run. Also performs [`Effect::HandOff`].
+    /// agent of the run. Also performs [`Effect::Handoff`].
     pub fn perform(
         &self,
         run: &Run,
@@ -285,11 +285,11 @@ impl HandoffGroup {
         scope: &RunScope,
     ) -> BoxStream<'static, Result<Outcome, AgentErrorKind>> {
         match effect {
-            Effect::HandOff(hand_off) => {
+            Effect::Handoff(handoff) => {
                 let (agents, run, shared) = (self.clone(), run.clone(), scope.clone());
                 outcome_stream(
                     scope,
-                    |_| async move { agents.hand_off(run, hand_off, &shared).await.map(Some) },
+                    |_| async move { agents.hand_off(run, handoff, &shared).await.map(Some) },
                 )
             }
             effect => match self.agent(run.agent().unwrap_or_default()) {
@@ -299,30 +299,30 @@ impl HandoffGroup {
         }
     }
 
-    /// Performs [`Effect::HandOff`]: runs the hook of the hand-off, and returns the next agent.
+    /// Performs [`Effect::Handoff`]: runs the hook of the hand-off, and returns the next agent.
     async fn hand_off(
         self,
         run: Run,
-        hand_off: HandOff,
+        handoff: HandoffCall,
         scope: &RunScope,
     ) -> Result<Outcome, AgentErrorKind> {
         let from = run.agent().unwrap_or_default();
-        let target = self.0.handoffs.get(from).and_then(|tools| tools.get(&hand_off.tool));
+        let target = self.0.handoffs.get(from).and_then(|tools| tools.get(&handoff.tool));
         let (to, settings) = target.ok_or(AgentErrorKind::Incomplete)?;
         let agent = self.agent(from)?;
         if let Some(hook) = settings.hook().cloned() {
-            let arguments = hand_off.arguments.clone().unwrap_or_default();
+            let arguments = handoff.arguments.clone().unwrap_or_default();
             let names = (from.to_owned(), to.clone());
             let cx = scope.hook_context(&run, &scope.context_of(agent)).for_extension("");
             let hook = move |context| hook(arguments, HandoffContext { context, from: names.0, to: names.1 });
             run_host_code("hand-off hook", agent.hook_timeout(), &cx, hook).await?;
         }
-        let reason = transfer::handoff_reason(from, run.transcript(), &hand_off);
+        let reason = transfer::handoff_reason(from, run.transcript(), &handoff);
         scope.forget_inputs();
         announce(to, reason.clone(), scope).await;
         Ok(Outcome::HandedOff(Box::new(NextAgent {
             name: to.clone(),
-            config: self.agent(to)?.config().for_hand_offs(self.0.max_handoffs),
+            config: self.agent(to)?.config().for_handoffs(self.0.max_handoffs),
             reason,
             hides_steps: self.0.history == HandoffHistory::Question,
         })))
@@ -333,7 +333,7 @@ impl HandoffGroup {
         // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
         let mut run = self.create_run(input)?;
-        let scope = RunScope::with_events(&mut run, context, mailbox, events);
+        let scope = RunScope::attach(&mut run, context, mailbox, events);
         let name = run.agent().unwrap_or_default().to_owned();
         announce(&name, "it has the conversation".to_owned(), &scope).await;
         let span = self.agent(&name)?.span(&scope);
@@ -375,7 +375,7 @@ fn with_handoffs(
         conditions.extend(settings.condition().map(|condition| (tool.clone(), Arc::clone(condition))));
         handoffs.insert(tool, (route.name.clone(), settings));
     }
-    let agent = agent.with_hand_off_tools(tools, conditions);
+    let agent = agent.with_handoff_tools(tools, conditions);
     let agent = agent.map_err(|source| HandoffError::ToolConflict { agent: from.to_owned(), source })?;
     Ok((agent, handoffs))
 }

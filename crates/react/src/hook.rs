@@ -20,7 +20,7 @@ pub use clear_tool_results::ClearToolResults;
 pub use context::HookContext;
 pub use guardrail::{Guardrail, HookFailure};
 pub use request_draft::RequestDraft;
-pub use verdict::Verdict;
+pub use verdict::{Judgement, Verdict};
 
 pub(crate) use closure::Closure;
 pub(crate) use request_draft::{PreparedListCache, join_instructions};
@@ -52,7 +52,7 @@ pub type HookResult<T> = Result<Verdict<T>, BoxError>;
 ///
 /// ```
 /// use haft_core::{Toolset, export::async_trait, tool};
-/// use haft_react::{Hook, ReactAgent, Verdict, hook::{CalledWith, HookContext, HookEvent, HookResult}};
+/// use haft_react::{Hook, ReactAgent, Verdict, hook::{CallArguments, HookContext, HookEvent, HookResult}};
 /// use haft_testing::ScriptedModel;
 /// use serde_json::Value;
 ///
@@ -75,7 +75,7 @@ pub type HookResult<T> = Result<Verdict<T>, BoxError>;
 ///         event == HookEvent::Call
 ///     }
 ///
-///     async fn before_call(&self, call: CalledWith, _: &HookContext) -> HookResult<Value> {
+///     async fn before_call(&self, call: CallArguments, _: &HookContext) -> HookResult<Value> {
 ///         let is_tmp = call.arguments["file"].as_str().is_some_and(|file| file.starts_with("tmp/"));
 ///         Ok(if is_tmp { Verdict::Pass } else { Verdict::block("only files in tmp/ can be deleted") })
 ///     }
@@ -132,7 +132,7 @@ pub trait Hook: Send + Sync {
     /// calls, and calls beyond the [maximum number](haft_core::tool::ToolPolicy::max_calls), do not
     /// run and are not judged. A replacement has the new arguments, which are validated again. If
     /// an approver changes the arguments of a call, it is judged again.
-    async fn before_call(&self, _call: CalledWith, _cx: &HookContext) -> HookResult<Value> {
+    async fn before_call(&self, _call: CallArguments, _cx: &HookContext) -> HookResult<Value> {
         Ok(Verdict::Pass)
     }
 
@@ -183,7 +183,7 @@ pub enum HookEvent {
 /// A call, as judged by [`Hook::before_call`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct CalledWith {
+pub struct CallArguments {
     /// The id of the call.
     pub call_id: String,
     /// The name of the called tool.

@@ -23,7 +23,10 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 
-use crate::run::{CallBatch, CalledTool, OpenCalls, ReadyCall, RunBudget, RunError, failure_result};
+use crate::{
+    agent::RunBudget,
+    run::{CallBatch, OpenCalls, ReadyCall, RunError, ToolSnapshot, failure_result},
+};
 use handle::{PushedCalls, Quota};
 use selection::CallSelection;
 
@@ -182,7 +185,7 @@ impl PendingQueue {
             let failed = failed.iter().map(|(call, why)| failure_result(call, FailureKind::Failed, why, now));
             self.results.extend(failed);
             self.open = (!ready.is_empty()).then(|| {
-                let called = CalledTool::of_calls(&ready, tools);
+                let called = ToolSnapshot::of_calls(&ready, tools);
                 OpenCalls::new(ready, &called)
             });
         }

@@ -1,21 +1,17 @@
 //! The agent loop as a state machine, the [`Run`].
 
 mod answer;
-mod budget;
 mod calls;
 mod check;
 mod config;
 mod data;
+mod decisions;
 mod effect;
 mod error;
-mod hand_off;
 mod limits;
 mod messages;
-mod open_calls;
-mod plan;
 mod reply;
 mod request;
-mod resume;
 mod saved;
 mod state;
 mod window;
@@ -48,16 +44,17 @@ use state::State;
 
 pub use config::{Checks, ContextConfig, EndStrategy, LimitAction, OutputStrategy, RunConfig};
 pub use effect::{
-    CallBatch, Called, CalledTool, Check, CheckVerdict, Checked, Effect, HandOff, ModelReply, NestedUse,
-    NewArguments, NextAgent, Outcome, Prepared, ReadyCall,
+    CallBatch, Check, CheckVerdict, Effect, FinishedCall, HandoffCall, ModelReply, NestedUsage, NewArguments,
+    NextAgent, Outcome, PreparedRequest, ReadyCall, ToolSnapshot,
 };
-pub use error::{RunError, is_broken_reply};
-pub use messages::{Delivery, check_enqueueable};
+pub use error::RunError;
+pub use messages::Delivery;
 pub use saved::DetachedRun;
 pub use state::RunState;
 
-pub(crate) use budget::RunBudget;
-pub(crate) use open_calls::{OpenCalls, failure_result};
+pub(crate) use calls::{OpenCalls, denial, failure_result};
+pub(crate) use limits::reached_usage_limit;
+pub(crate) use messages::check_enqueueable;
 
 /// A run of an agent, as a serializable state machine without I/O.
 ///
@@ -73,7 +70,7 @@ pub(crate) use open_calls::{OpenCalls, failure_result};
 ///
 /// ```
 /// use haft_core::{message::AssistantMessage, model::ChatResponse, RunInput, Timestamp, ToolCall, ToolOutput, ToolResult};
-/// use haft_react::{Effect, Outcome, Run, RunConfig, run::Prepared};
+/// use haft_react::{Effect, Outcome, Run, RunConfig, run::PreparedRequest};
 ///
 /// let mut run = Run::new(&RunConfig::default(), RunInput::new("What is 17 plus 25?"))?;
 /// let call = ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#);
@@ -86,7 +83,7 @@ pub(crate) use open_calls::{OpenCalls, failure_result};
 /// let now = Timestamp::default();
 /// let answer = loop {
 ///     match run.next(now)? {
-///         Effect::Prepare => run.apply(Outcome::Prepared(Prepared::default()), now)?,
+///         Effect::Prepare => run.apply(Outcome::Prepared(PreparedRequest::default()), now)?,
 ///         Effect::Chat => {
 ///             let reply = ChatResponse::new(replies.next().unwrap());
 ///             run.apply(Outcome::replied(reply), now)?;
@@ -314,34 +311,6 @@ impl Run {
         self.data.config.checks = checks;
     }
 
-    /// Requests that the run stops after its current step, or withdraws this request. The run then
-    /// fails with [`AgentErrorKind::Stopped`](haft_core::agent::AgentErrorKind::Stopped) before its
-    /// next model request, also if this is a request for a summary.
-    ///
-    /// A model request in flight is not interrupted, its calls are executed, and their results are
-    /// recorded. If the reply contains the answer, the run ends with it.
-    /// [Enqueued](Self::enqueue) messages are not delivered. If calls wait for decisions, the run
-    /// waits. After the error, the request is withdrawn: the run remains valid, and
-    /// [`next`](Self::next) continues it.
-    ///
-    /// The request is not saved with the run. With a [`ReactAgent`](crate::ReactAgent), use
-    /// [`RunHandle::stop_after_step`](crate::RunHandle::stop_after_step).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use haft_core::{Timestamp, agent::AgentErrorKind};
-    /// use haft_react::{Run, RunConfig};
-    ///
-    /// let mut run = Run::new(&RunConfig::default(), "Write a poem.".into())?;
-    /// run.stop_after_step(true);
-    /// assert!(matches!(run.next(Timestamp::default()), Err(AgentErrorKind::Stopped)));
-    /// # Ok::<(), haft_core::agent::AgentError>(())
-    /// ```
-    pub fn stop_after_step(&mut self, stops: bool) {
-        self.data.is_stopping = stops;
-    }
-
     /// Cancels the run. Every open call gets a result, so that another run can continue the
     /// conversation. If an answer is being checked, its message is marked as
     /// [rejected](crate::transcript::is_rejected) and appended to the transcript. A model request
@@ -358,7 +327,7 @@ impl Run {
                 self.close_calls(batch, FailureKind::Cancelled, "cancelled");
             }
             State::Checking(state::Candidate::Answer(answer)) => self.reject_unchecked(answer),
-            State::Checking(state::Candidate::Input(indices)) if self.data.is_input_rejected => {
+            State::Checking(state::Candidate::Input { indices, is_rejected: true }) => {
                 self.withhold(&indices);
             }
             _ => {}

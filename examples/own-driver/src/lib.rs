@@ -56,7 +56,6 @@ pub async fn drive(agent: &ReactAgent, input: RunInput, path: &Path, decide: &De
     loop {
         let now = scope.now();
         append(&mut journal, now, Event::Next)?;
-        // Not `scope.next`, which uses a time and applies outcomes that are not in the journal.
         let mut outcomes = match run.next(now)? {
             Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
             Effect::Wait(pending) => {

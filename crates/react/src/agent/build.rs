@@ -159,7 +159,7 @@ impl ReactAgentBuilder {
             prepared_lists: Arc::default(),
             prices: self.prices,
             traces_content,
-            hand_off_conditions: Vec::new(),
+            handoff_conditions: Vec::new(),
         })))
     }
 }

@@ -33,7 +33,7 @@ impl ReactAgent {
         // Dropping the mailbox closes the handle, even if no run can be created.
         let mailbox = Mailbox::attach(&context);
         let mut run = self.create_run(input)?;
-        let scope = RunScope::with_events(&mut run, context, mailbox, events.clone());
+        let scope = RunScope::attach(&mut run, context, mailbox, events.clone());
         let span = self.span(&scope);
         drive_owned(self, run, scope).instrument(span).await.map(|(output, _)| output)
     }
@@ -47,7 +47,7 @@ impl ReactAgent {
     ) -> Result<RunOutput, AgentError> {
         run.set_checks(self.0.config.checks);
         let mailbox = Mailbox::attach(&context);
-        let scope = RunScope::with_events(run, context, mailbox, events.clone());
+        let scope = RunScope::attach(run, context, mailbox, events.clone());
         let output = drive(self, run, &scope).instrument(self.span(&scope)).await;
         scope.close(run);
         output
@@ -91,8 +91,6 @@ pub(crate) async fn drive(
         run.cancel();
     }
     scope.settle(run);
-    // The request to stop belongs to this driver.
-    run.stop_after_step(false);
     result.map_err(|kind| {
         AgentError::from(kind).with_transcript_and_usage(run.closed_transcript(), run.usage())
     })
@@ -107,18 +105,22 @@ async fn perform_effects(
         if scope.is_cancelled() {
             return Err(AgentErrorKind::Cancelled);
         }
-        let effect = match scope.next(run)? {
-            Effect::Wait(_) => return run.to_suspended().map(RunOutput::Suspended),
-            Effect::Done(answer) => return Ok(RunOutput::Answer(answer)),
-            effect => effect,
+        let effect = run.next(scope.now())?;
+        let output = match &effect {
+            Effect::Wait(_) => Some(RunOutput::Suspended(run.to_suspended()?)),
+            Effect::Done(answer) => Some(RunOutput::Answer(answer.clone())),
+            _ => None,
         };
         let mut outcomes = performer.perform_effect(run, effect, scope);
+        let mut has_outcome = false;
         while let Some(outcome) = outcomes.next().await {
+            has_outcome = true;
             let applied = outcome.and_then(|outcome| run.apply(outcome, scope.now()));
-            for event in run.take_events() {
-                scope.events().emit(|| event).await;
-            }
+            scope.emit_events(run).await;
             applied?;
+        }
+        if let Some(output) = output.filter(|_| !has_outcome) {
+            return Ok(output);
         }
     }
 }

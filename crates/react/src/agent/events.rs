@@ -9,7 +9,7 @@ use std::{
 
 use futures::{
     future::{BoxFuture, FutureExt as _},
-    stream::{BoxStream, Stream, StreamExt as _},
+    stream::{BoxStream, Stream, StreamExt as _, poll_fn},
 };
 use haft_core::{
     RunEvent, RunOutput,
@@ -33,6 +33,12 @@ impl EventSink {
     /// Creates a sink without a reader, which discards all events.
     pub(crate) fn unobserved() -> Self {
         Self { reader: None }
+    }
+
+    /// Creates a sink, and the stream of its events.
+    pub(crate) fn new() -> (Self, BoxStream<'static, RunEvent>) {
+        let (sender, mut events) = mpsc::channel(EVENT_BUFFER_SIZE);
+        (Self { reader: Some(sender) }, poll_fn(move |cx| events.poll_recv(cx)).boxed())
     }
 
     /// Returns `true` if the events have a reader.

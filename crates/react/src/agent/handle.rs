@@ -6,10 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_core::{Message, RunInput, Timestamp, agent::AgentErrorKind, tool::RunContext};
+use haft_core::{Message, RunInput, agent::AgentErrorKind, tool::RunContext};
 
 use crate::{
-    Effect, Run,
+    Run,
     run::{Delivery, RunError, RunState, check_enqueueable},
 };
 
@@ -46,7 +46,7 @@ pub struct RunHandle(Arc<Mutex<HandleState>>);
 struct HandleState {
     messages: VecDeque<(Message, Delivery)>,
     status: HandleStatus,
-    /// `true` if the run must stop after its current step, and has not received this request yet.
+    /// `true` if the run must stop after its current step.
     stops: bool,
 }
 
@@ -95,11 +95,13 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Stops the run after its current step, as described at [`Run::stop_after_step`]: a model
-    /// request in flight ends, its calls are executed, and the run then fails with
-    /// [`AgentErrorKind::Stopped`]. The error contains the transcript, from which a later run can
-    /// continue. A run that has its answer after the step returns the answer. To stop a run at
-    /// once, cancel its [token](RunContext::cancellation).
+    /// Stops the run after its current step: a model request in flight is not interrupted, its
+    /// calls are executed, and their results are recorded. The run then fails with
+    /// [`AgentErrorKind::Stopped`] before its next model request, also if this is a request for a
+    /// summary. The error contains the transcript, from which a later run can continue. A run that
+    /// has its answer after the step returns the answer. Messages are not delivered any more. If
+    /// calls wait for decisions, the run waits. To stop a run at once, cancel its
+    /// [token](RunContext::cancellation).
     ///
     /// A run that has not started yet stops before its first model request. Agents that are called
     /// as tools in the step run to their end.
@@ -179,17 +181,18 @@ impl fmt::Debug for RunHandle {
 }
 
 impl HandleState {
-    /// Moves the messages and the request to stop to `run`. If the run rejects a message, the
-    /// message stays here as undelivered.
-    fn pass_to(&mut self, run: &mut Run) {
-        if mem::take(&mut self.stops) {
-            run.stop_after_step(true);
+    /// Takes the messages whose delivery `is_wanted`, as many as `run` can enqueue.
+    fn take(&mut self, run: &Run, is_wanted: impl Fn(Delivery) -> bool) -> Vec<(Message, Delivery)> {
+        let room = Run::MAX_ENQUEUED.saturating_sub(run.undelivered_messages().count());
+        let mut taken = Vec::new();
+        for message in mem::take(&mut self.messages) {
+            if taken.len() < room && is_wanted(message.1) {
+                taken.push(message);
+            } else {
+                self.messages.push_back(message);
+            }
         }
-        while let Some((message, delivery)) = self.messages.front().cloned()
-            && run.enqueue(message, delivery).is_ok()
-        {
-            self.messages.pop_front();
-        }
+        taken
     }
 }
 
@@ -215,28 +218,54 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// Passes the messages and the request to stop from the handle to `run`, then returns the next
-    /// effect of `run`. The handle stays locked until the effect is known, so that it rejects
-    /// messages as soon as the run is [done](Effect::Done). It stays open after [`Effect::Wait`],
-    /// because the driver may report a decision and continue.
-    pub(crate) fn next_effect(&self, run: &mut Run, now: Timestamp) -> Result<Effect, AgentErrorKind> {
-        let Some(handle) = &self.0 else { return run.next(now) };
-        let mut mail = handle.lock();
-        mail.pass_to(run);
-        let effect = run.next(now);
-        if let Ok(Effect::Done(_)) = effect {
-            mail.status = HandleStatus::Closed;
+    /// Fails with [`AgentErrorKind::Stopped`] if the run must stop. The error withdraws the request to
+    /// stop.
+    pub(crate) fn check_stop(&self) -> Result<(), AgentErrorKind> {
+        match &self.0 {
+            Some(handle) if mem::take(&mut handle.lock().stops) => Err(AgentErrorKind::Stopped),
+            _ => Ok(()),
         }
-        effect
+    }
+
+    /// Takes the messages for the next request of `run`.
+    pub(crate) fn take_next(&self, run: &Run) -> Vec<(Message, Delivery)> {
+        self.take(run, |delivery| delivery == Delivery::NextRequest)
+    }
+
+    /// Takes all messages, because `run` waits for decisions and may be saved.
+    pub(crate) fn take_all(&self, run: &Run) -> Vec<(Message, Delivery)> {
+        self.take(run, |_| true)
+    }
+
+    fn take(&self, run: &Run, is_wanted: impl Fn(Delivery) -> bool) -> Vec<(Message, Delivery)> {
+        self.0.as_ref().map(|handle| handle.lock().take(run, is_wanted)).unwrap_or_default()
+    }
+
+    /// Takes the messages that continue `run`, which has its answer. If there are none, or if the
+    /// run must stop, closes the handle at the same time, so that it rejects later messages.
+    pub(crate) fn take_or_close(&self, run: &Run) -> Vec<(Message, Delivery)> {
+        let Some(handle) = &self.0 else { return Vec::new() };
+        let mut state = handle.lock();
+        let messages = if state.stops { Vec::new() } else { state.take(run, |_| true) };
+        if messages.is_empty() {
+            state.status = HandleStatus::Closed;
+        }
+        messages
     }
 
     /// Closes the handle. If `run` has ended, its undelivered messages are returned to the handle.
-    /// A run that can continue keeps them: they are saved with the run and delivered later.
-    pub(crate) fn close(&self, run: &Run) {
+    /// A run that can continue receives the messages: they are saved with the run and delivered
+    /// later.
+    pub(crate) fn close(&self, run: &mut Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();
         mail.status = HandleStatus::Closed;
-        if let RunState::Ended = run.state() {
+        if run.state() != RunState::Ended {
+            for (message, delivery) in mail.take(run, |_| true) {
+                // There is room for the message.
+                let _ = run.enqueue(message, delivery);
+            }
+        } else {
             let undelivered =
                 run.undelivered_messages().map(|(message, delivery)| (message.clone(), delivery));
             let rest = mem::take(&mut mail.messages);

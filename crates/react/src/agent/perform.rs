@@ -17,7 +17,9 @@ use futures::{
     stream::{BoxStream, Stream, StreamExt as _},
 };
 use haft_core::{
+    Message,
     agent::{AgentErrorKind, Limit},
+    call::Approvals,
     message::TranscriptView,
     tool::RunContext,
 };
@@ -25,7 +27,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 use tracing::Instrument as _;
 
 use super::{ReactAgent, clock::with_time_limit, scope::RunScope};
-use crate::{Effect, Outcome, Run, compaction, hook::HookContext};
+use crate::{Effect, Outcome, Run, compaction, hook::HookContext, run::Delivery};
 
 /// The outcomes of an effect.
 pub(crate) type Outcomes = BoxStream<'static, Result<Outcome, AgentErrorKind>>;
@@ -34,7 +36,7 @@ pub(crate) type Outcomes = BoxStream<'static, Result<Outcome, AgentErrorKind>>;
 type OutcomeSender = mpsc::Sender<Outcome>;
 
 /// An effect that is being performed.
-struct Performance {
+struct Performer {
     agent: ReactAgent,
     /// The run when the effect was returned. It shares its transcript with the run of the driver,
     /// so it is dropped before the last outcome is yielded.
@@ -46,8 +48,13 @@ struct Performance {
 impl ReactAgent {
     /// Performs `effect`, the last effect of `run`, and yields its outcomes for [`Run::apply`]: one
     /// for each call of [`Effect::Call`], and one for the other effects. Changed entries of
-    /// extensions, the usage of a reply and the use of nested runs are outcomes of their own.
-    /// Nothing is yielded for [`Effect::Wait`] and [`Effect::Done`]. See [`RunScope`] for a driver.
+    /// extensions, the usage of a reply and the use of nested runs are outcomes of their own. See
+    /// [`RunScope`] for a driver.
+    ///
+    /// Messages from a [`RunHandle`](crate::RunHandle) are outcomes of [`Effect::Prepare`],
+    /// [`Effect::Wait`] and [`Effect::Done`]. [`Effect::Wait`] also yields the remembered
+    /// [decisions](haft_core::call::Approvals). If [`Effect::Wait`] or [`Effect::Done`] yields
+    /// nothing, the driver has nothing more to do.
     ///
     /// The stream lists the tools, runs the hooks, sends model requests and executes calls. It
     /// emits the events of the run, if they have a reader. An error is its last item: the driver
@@ -59,24 +66,26 @@ impl ReactAgent {
     /// token in the context of the run is cancelled, a model request is aborted, and calls and
     /// hooks get the time to end. The stream then ends with [`AgentErrorKind::Cancelled`].
     pub fn perform(&self, run: &Run, effect: Effect, scope: &RunScope) -> Outcomes {
+        scope.budget().report(run);
         let context = scope.context_of(self);
-        let this = Performance { agent: self.clone(), run: run.clone(), scope: scope.clone(), context };
+        let this = Performer { agent: self.clone(), run: run.clone(), scope: scope.clone(), context };
         match effect {
-            Effect::Prepare => outcome_stream(scope, |_| this.prepare_request()),
+            Effect::Prepare => outcome_stream(scope, |outcomes| this.prepare_request(outcomes)),
             Effect::Chat => outcome_stream(scope, |outcomes| this.chat(outcomes)),
             Effect::Call(batch) => outcome_stream(scope, |outcomes| this.call(batch, outcomes)),
             Effect::Check(check) => outcome_stream(scope, |outcomes| this.check(check, outcomes)),
             Effect::Compact(part) => outcome_stream(scope, |_| this.compact(part)),
-            Effect::HandOff(hand_off) => outcome_stream(scope, async move |_| {
-                let problem = format!("a hand-off by {:?} needs a `HandoffGroup`", hand_off.tool);
+            Effect::Handoff(handoff) => outcome_stream(scope, async move |_| {
+                let problem = format!("a hand-off by {:?} needs a `HandoffGroup`", handoff.tool);
                 Err(AgentErrorKind::UnexpectedOutcome(problem))
             }),
-            Effect::Wait(_) | Effect::Done(_) => futures::stream::empty().boxed(),
+            Effect::Wait(_) => outcome_stream(scope, |outcomes| this.decide(outcomes)),
+            Effect::Done(_) => outcome_stream(scope, |outcomes| this.continue_or_close(outcomes)),
         }
     }
 }
 
-impl Performance {
+impl Performer {
     fn hook_context(&self) -> HookContext {
         self.scope.hook_context(&self.run, &self.context)
     }
@@ -98,9 +107,28 @@ impl Performance {
         }
     }
 
+    /// Performs [`Effect::Wait`]: decides the waiting calls that a remembered decision covers, and
+    /// reports all messages, which are saved with the run.
+    async fn decide(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
+        send_messages(self.scope.mailbox().take_all(&self.run), &outcomes).await;
+        let rules = self.context.approvals.as_ref().map(Approvals::rules).unwrap_or_default();
+        for (id, decision) in self.run.covered_decisions(&rules) {
+            send(&outcomes, Outcome::Decided { id, decision }).await;
+        }
+        Ok(None)
+    }
+
+    /// Performs [`Effect::Done`]: reports the messages that continue the run, or closes the
+    /// [`RunHandle`](crate::RunHandle).
+    async fn continue_or_close(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
+        send_messages(self.scope.mailbox().take_or_close(&self.run), &outcomes).await;
+        Ok(None)
+    }
+
     /// Performs [`Effect::Compact`]: summarizes `part` with the compactor model within the
     /// remaining time of the run.
     async fn compact(self, part: TranscriptView) -> Result<Option<Outcome>, AgentErrorKind> {
+        self.scope.mailbox().check_stop()?;
         let span = tracing::info_span!("compact", haft.messages = part.len());
         self.scope.budget().take_request().map_err(AgentErrorKind::LimitReached)?;
         let compactor = Arc::clone(&self.agent.0.compactor);
@@ -132,6 +160,13 @@ where
 /// Sends `outcome` to the driver. If the driver was dropped, the effect is being dropped, too.
 async fn send(outcomes: &OutcomeSender, outcome: Outcome) {
     let _ = outcomes.send(outcome).await;
+}
+
+/// Sends the messages for the model to the driver.
+async fn send_messages(messages: Vec<(Message, Delivery)>, outcomes: &OutcomeSender) {
+    for (message, delivery) in messages {
+        send(outcomes, Outcome::Enqueued { message: Box::new(message), delivery }).await;
+    }
 }
 
 /// Sends the outcome that `take` returns. `take` is called when the driver can receive it, so that

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use futures::stream::BoxStream;
 use haft_core::{
-    ChatModel, Message, Timestamp,
-    agent::AgentErrorKind,
+    ChatModel, Message, RunEvent, Timestamp,
     message::TranscriptView,
     model::{ChatSettings, ToolChoice},
     tool::RunContext,
@@ -15,25 +15,25 @@ use haft_core::{
 };
 
 use super::{
-    ReactAgent,
+    ReactAgent, RunBudget,
     clock::Clock,
     events::{EventSink, ProgressRelay},
     handle::Mailbox,
     tool_warnings::ToolWarnings,
 };
 use crate::{
-    Dialect, Effect, Run,
+    Dialect, Run,
     entries::Entries,
     hook::HookContext,
-    run::{NestedUse, Outcome, RunBudget},
+    run::{NestedUsage, Outcome},
 };
 
 /// What the effects of a run share while this process drives it: the context of the run, its clock,
 /// the [entries](Entries) of extensions, the budget for nested runs, the messages of a
 /// [`RunHandle`](crate::RunHandle), and the tools of the current step. Cheap to clone.
 ///
-/// A driver creates a scope, takes each effect from [`next`](Self::next), and calls
-/// [`close`](Self::close) at the end.
+/// A driver creates a scope, [performs](ReactAgent::perform) the effects of the run with it, and
+/// calls [`close`](Self::close) at the end.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ use crate::{
 /// let scope = RunScope::new(&mut run, RunContext::default());
 /// let mut saved = Vec::new();
 /// let answer = loop {
-///     let effect = match scope.next(&mut run)? {
+///     let effect = match run.next(scope.now())? {
 ///         Effect::Done(answer) => break answer,
 ///         Effect::Wait(pending) => unimplemented!("ask for decisions about {pending:?}"),
 ///         effect => effect,
@@ -90,9 +90,8 @@ struct Cache {
     /// The instructions of the last step. A message caches its rendered text, so it is reused if
     /// the text is unchanged.
     instructions: Option<Arc<Message>>,
-    /// The context with the state of the agent that performs the effects, and the identity of this
-    /// agent.
-    context: Option<(usize, Arc<RunContext>)>,
+    /// The agent that performs the effects, and the context with its state.
+    context: Option<(ReactAgent, Arc<RunContext>)>,
     warnings: ToolWarnings,
 }
 
@@ -112,13 +111,25 @@ pub(super) struct StepInputs {
 impl RunScope {
     /// Creates the scope of `run` for a new driver. `context` is the context of its
     /// [input](haft_core::RunInput::context). [Recovers](Run::recover) the run, since its previous
-    /// driver may have crashed, and decides the waiting calls that a remembered decision covers.
+    /// driver may have crashed.
     pub fn new(run: &mut Run, context: RunContext) -> Self {
         let mailbox = Mailbox::attach(&context);
-        Self::with_events(run, context, mailbox, EventSink::unobserved())
+        Self::attach(run, context, mailbox, EventSink::unobserved())
     }
 
-    pub(crate) fn with_events(
+    /// Creates the scope of `run` like [`new`](Self::new), and the stream of its events. The stream
+    /// ends after the scope and the effects are dropped. It does not contain [`RunEvent::Done`].
+    ///
+    /// Read the stream while effects are performed: it buffers 64 events, and a full buffer pauses
+    /// the run (back-pressure). Replies are streamed from the model. Call
+    /// [`emit_events`](Self::emit_events) after each outcome.
+    pub fn with_events(run: &mut Run, context: RunContext) -> (Self, BoxStream<'static, RunEvent>) {
+        let mailbox = Mailbox::attach(&context);
+        let (events, reader) = EventSink::new();
+        (Self::attach(run, context, mailbox, events), reader)
+    }
+
+    pub(crate) fn attach(
         run: &mut Run,
         mut context: RunContext,
         mailbox: Mailbox,
@@ -136,18 +147,14 @@ impl RunScope {
         Self(Arc::new(ScopeInner { context, entries, budget, events, clock, mailbox, cache }))
     }
 
-    /// Passes the messages of the [`RunHandle`](crate::RunHandle) to `run`, and returns its next
-    /// effect.
-    ///
-    /// # Errors
-    ///
-    /// Fails in the same cases as [`Run::next`].
-    pub fn next(&self, run: &mut Run) -> Result<Effect, AgentErrorKind> {
-        self.settle(run);
-        self.0.mailbox.next_effect(run, self.now())
+    /// Passes the [events](Run::take_events) of `run` to the reader of the events, if there is one.
+    pub async fn emit_events(&self, run: &mut Run) {
+        for event in run.take_events() {
+            self.0.events.emit(|| event).await;
+        }
     }
 
-    /// Returns the time for [`Run::apply`], from a monotonic clock.
+    /// Returns the time for [`Run::next`] and [`Run::apply`], from a monotonic clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
@@ -157,7 +164,6 @@ impl RunScope {
     pub fn close(&self, run: &mut Run) {
         self.settle(run);
         self.0.budget.release();
-        run.stop_after_step(false);
         self.0.mailbox.close(run);
     }
 
@@ -165,7 +171,7 @@ impl RunScope {
     /// enclosing runs. Calls may have been dropped before they reported them.
     pub(crate) fn settle(&self, run: &mut Run) {
         let nested = self.0.budget.take_use();
-        if nested != NestedUse::default() {
+        if nested != NestedUsage::default() {
             // Every state accepts these outcomes.
             let _ = run.apply(Outcome::Nested(nested), self.now());
         }
@@ -188,6 +194,10 @@ impl RunScope {
         &self.0.budget
     }
 
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.0.mailbox
+    }
+
     pub(crate) fn events(&self) -> &EventSink {
         &self.0.events
     }
@@ -200,13 +210,13 @@ impl RunScope {
     /// precedence.
     pub(crate) fn context_of(&self, agent: &ReactAgent) -> Arc<RunContext> {
         let mut cache = self.cache();
-        let id = Arc::as_ptr(&agent.0).addr();
-        if let Some((_, context)) = cache.context.as_ref().filter(|(known, _)| *known == id) {
+        let is_known = |(known, _): &&(ReactAgent, _)| Arc::ptr_eq(&known.0, &agent.0);
+        if let Some((_, context)) = cache.context.as_ref().filter(is_known) {
             return Arc::clone(context);
         }
         let state = self.0.context.state.clone().with_defaults(&agent.0.state);
         let context = Arc::new(RunContext { state, ..self.0.context.clone() });
-        cache.context = Some((id, Arc::clone(&context)));
+        cache.context = Some((agent.clone(), Arc::clone(&context)));
         context
     }
 

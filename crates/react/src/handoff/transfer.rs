@@ -7,7 +7,7 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use super::settings::{Handoff, HandoffInput};
-use crate::{router::Route, run::HandOff};
+use crate::{router::Route, run::HandoffCall};
 
 /// Returns the name of the tool that hands off to `agent`.
 pub(super) fn tool_name(agent: &str, handoff: &Handoff) -> ToolName {
@@ -69,12 +69,12 @@ impl Tool for TransferTool {
 /// Returns a sentence with the name `from` of the previous agent and, if given, the typed arguments
 /// of the hand-off or its reason. The reason is an argument of the hand-off call, which is found in
 /// `transcript`.
-pub(super) fn handoff_reason(from: &str, transcript: &Transcript, hand_off: &HandOff) -> String {
-    if let Some(arguments) = &hand_off.arguments {
+pub(super) fn handoff_reason(from: &str, transcript: &Transcript, handoff: &HandoffCall) -> String {
+    if let Some(arguments) = &handoff.arguments {
         return format!("{from} hands off: {arguments}");
     }
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
-    let call = calls.find(|call| call.id == hand_off.call_id);
+    let call = calls.find(|call| call.id == handoff.call_id);
     let arguments = call.and_then(|call| call.arguments.value().ok());
     match arguments.and_then(|arguments| arguments.get("reason")).and_then(Value::as_str) {
         Some(reason) => format!("{from} hands off: {reason}"),

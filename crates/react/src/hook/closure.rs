@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use haft_core::{Message, ToolOutput, ToolResult, agent::AgentStep, export::async_trait};
 use serde_json::Value;
 
-use super::{CalledWith, Hook, HookContext, HookEvent, HookResult, RequestDraft};
+use super::{CallArguments, Hook, HookContext, HookEvent, HookResult, RequestDraft};
 use crate::{dialect::Reply, output::Output};
 
 pub(crate) type Function<In, Out> =
@@ -18,7 +18,7 @@ pub(crate) enum Closure {
     Input(Function<Vec<Arc<Message>>, Vec<Message>>),
     Request(Function<RequestDraft, RequestDraft>),
     Reply(Function<Reply, Reply>),
-    Call(Function<CalledWith, Value>),
+    Call(Function<CallArguments, Value>),
     Result(Function<ToolResult, ToolOutput>),
     Results(Function<Arc<[AgentStep]>, Output>),
     Answer(Function<Output, Output>),
@@ -61,7 +61,7 @@ methods! {
     on_input: Input(Vec<Arc<Message>>) -> Vec<Message>,
     before_request: Request(RequestDraft) -> RequestDraft,
     after_reply: Reply(Reply) -> Reply,
-    before_call: Call(CalledWith) -> Value,
+    before_call: Call(CallArguments) -> Value,
     after_call: Result(ToolResult) -> ToolOutput,
     after_calls: Results(Arc<[AgentStep]>) -> Output,
     on_answer: Answer(Output) -> Output,

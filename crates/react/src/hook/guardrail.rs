@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use haft_core::{Message, ToolOutput, ToolResult, call::BoxError};
 use serde_json::Value;
 
-use super::{CalledWith, Closure, HookContext, HookResult};
+use super::{CallArguments, Closure, HookContext, HookResult};
 use crate::output::Output;
 
 /// A named [hook](super::Hook) over the input, the answer, the calls or the results of a run, with
@@ -93,7 +93,7 @@ impl Guardrail {
     /// [`Hook::before_call`](super::Hook::before_call).
     pub fn call<F, Fut>(name: impl Into<String>, judge: F) -> Self
     where
-        F: Fn(CalledWith, HookContext) -> Fut + Send + Sync + 'static,
+        F: Fn(CallArguments, HookContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = HookResult<Value>> + Send + 'static,
     {
         Self::new(name, Closure::Call(Arc::new(move |call, cx| judge(call, cx).boxed())))

@@ -16,8 +16,8 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{
-    CalledWith, Guardrail, Hook, HookContext, HookEvent, HookFailure, HookResult, RequestDraft, Verdict,
-    run_hook, run_hook::HookError,
+    CallArguments, Guardrail, Hook, HookContext, HookEvent, HookFailure, HookResult, Judgement, RequestDraft,
+    Verdict, run_hook, run_hook::HookError,
 };
 use crate::{
     dialect::Reply,
@@ -32,6 +32,8 @@ pub(crate) struct NamedHook {
     /// The name of the extension. Empty for hooks of the builder.
     extension: Arc<str>,
     name: Arc<str>,
+    /// The kind of the hook in errors. `None` for the kind of its event.
+    kind: Option<&'static str>,
     hook: Arc<dyn Hook>,
     timeout: Option<Duration>,
     fails_open: bool,
@@ -46,9 +48,6 @@ pub(crate) struct HookSet {
     pub(crate) timeout: Duration,
 }
 
-/// The verdict of the hooks at one event, and their reports.
-pub(crate) type Judgement<T> = (Verdict<T>, Vec<GuardrailReport>);
-
 /// Data that hooks judge, and its replacement by a hook.
 struct Subject<'a> {
     event: HookEvent,
@@ -59,7 +58,13 @@ struct Subject<'a> {
 impl NamedHook {
     pub(crate) fn new(hook: Arc<dyn Hook>) -> Self {
         let name = hook.name().into();
-        Self { extension: Arc::from(""), name, hook, timeout: None, fails_open: false, tools: None }
+        let (timeout, fails_open, tools) = (None, false, None);
+        Self { extension: Arc::from(""), name, kind: None, hook, timeout, fails_open, tools }
+    }
+
+    /// Sets the kind of the hook in errors.
+    pub(crate) fn of_kind(self, kind: &'static str) -> Self {
+        Self { kind: Some(kind), ..self }
     }
 
     pub(crate) fn of_extension(self, extension: &str) -> Self {
@@ -80,14 +85,14 @@ impl NamedHook {
             ("", "") => source,
             (hook, extension) => HookFailure::new(hook, extension, source).into(),
         };
-        AgentErrorKind::HookFailed { hook: event.name(), source }
+        AgentErrorKind::HookFailed { hook: self.kind.unwrap_or(event.name()), source }
     }
 }
 
 impl From<Guardrail> for NamedHook {
     fn from(guardrail: Guardrail) -> Self {
         let Guardrail { name, closure, timeout, fails_open, tools } = guardrail;
-        Self { extension: Arc::from(""), name, hook: Arc::new(closure), timeout, fails_open, tools }
+        Self { name, timeout, fails_open, tools, ..Self::new(Arc::new(closure)) }
     }
 }
 
@@ -157,9 +162,9 @@ impl HookSet {
             *data = new.into_iter().map(Arc::new).collect();
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, messages, cx, run, replace).await?;
+        let Judgement { verdict, reports } = self.judge(subject, messages, cx, run, replace).await?;
         let owned = |data: Vec<Arc<Message>>| data.into_iter().map(Arc::unwrap_or_clone).collect();
-        Ok((verdict.map(owned), reports))
+        Ok(Judgement { verdict: verdict.map(owned), reports })
     }
 
     /// Judges and changes the request `draft`. A hook must keep each call with its result.
@@ -167,9 +172,9 @@ impl HookSet {
         &self,
         draft: RequestDraft,
         cx: &HookContext,
-    ) -> Result<(RequestDraft, Judgement<()>), AgentErrorKind> {
+    ) -> Result<(RequestDraft, Judgement), AgentErrorKind> {
         if !self.has(HookEvent::Request) {
-            return Ok((draft, (Verdict::Pass, Vec::new())));
+            return Ok((draft, Judgement::default()));
         }
         let subject = Subject { event: HookEvent::Request, call: None };
         let run =
@@ -182,16 +187,15 @@ impl HookSet {
             *data = new;
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, draft.clone(), cx, run, replace).await?;
-        let (changed, verdict) = verdict.split();
-        Ok((changed.unwrap_or(draft), (verdict, reports)))
+        let (changed, judgement) = self.judge(subject, draft.clone(), cx, run, replace).await?.split();
+        Ok((changed.unwrap_or(draft), judgement))
     }
 
     pub(crate) async fn judge_reply(
         &self,
         reply: Reply,
         cx: &HookContext,
-    ) -> Result<(Reply, Judgement<()>), AgentErrorKind> {
+    ) -> Result<(Reply, Judgement), AgentErrorKind> {
         let subject = Subject { event: HookEvent::Reply, call: None };
         let run =
             |hook: Arc<dyn Hook>, data, cx: HookContext| async move { hook.after_reply(data, &cx).await };
@@ -205,9 +209,8 @@ impl HookSet {
             }
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, reply.clone(), cx, run, replace).await?;
-        let (changed, verdict) = verdict.split();
-        Ok((changed.unwrap_or(reply), (verdict, reports)))
+        let (changed, judgement) = self.judge(subject, reply.clone(), cx, run, replace).await?.split();
+        Ok((changed.unwrap_or(reply), judgement))
     }
 
     /// Judges the arguments of `ready`, a call to a tool in `tools`. Before the hooks, invalid
@@ -221,35 +224,35 @@ impl HookSet {
         cx: &HookContext,
     ) -> Result<Judgement<NewArguments>, AgentErrorKind> {
         let Some((received, repairs)) = arguments_of(ready, pipeline, tools, cx).await else {
-            return Ok((Verdict::Pass, Vec::new()));
+            return Ok(Judgement::default());
         };
         let (id, tool) = (&ready.call.id, &ready.call.name);
         let subject = Subject { event: HookEvent::Call, call: Some((id, tool)) };
-        let call = CalledWith { call_id: id.clone(), tool: tool.clone(), arguments: received.clone() };
+        let call = CallArguments { call_id: id.clone(), tool: tool.clone(), arguments: received.clone() };
         let run =
             |hook: Arc<dyn Hook>, data, cx: HookContext| async move { hook.before_call(data, &cx).await };
-        let replace = |data: &mut CalledWith, new: Value| {
+        let replace = |data: &mut CallArguments, new: Value| {
             data.arguments = new;
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, call, cx, run, replace).await?;
+        let Judgement { verdict, reports } = self.judge(subject, call, cx, run, replace).await?;
         // The arguments of a repair hook are stored, because the hook may return others next time.
         let is_repaired = repairs.iter().any(|repair| repair.kind == RepairKind::Replaced);
         let verdict = match verdict {
             Verdict::Pass if is_repaired => Verdict::Replace(NewArguments { arguments: received, repairs }),
             verdict => verdict.map(|call| NewArguments { arguments: call.arguments, repairs }),
         };
-        Ok((verdict, reports))
+        Ok(Judgement { verdict, reports })
     }
 
-    /// Judges `result`. Returns the result to record, the reports, and `true` if a hook ends the
-    /// run.
+    /// Judges `result`. Returns the result to record. The verdict is [`Verdict::Pass`], or
+    /// [`Verdict::End`] if a hook ends the run.
     pub(crate) async fn judge_result(
         &self,
         mut result: ToolResult,
         tools: &ToolList,
         cx: &HookContext,
-    ) -> Result<(ToolResult, Vec<GuardrailReport>, bool), AgentErrorKind> {
+    ) -> Result<(ToolResult, Judgement), AgentErrorKind> {
         let (id, name) = (result.call_id.clone(), result.name.clone());
         let subject = Subject { event: HookEvent::Result, call: Some((&id, &name)) };
         let run =
@@ -260,28 +263,35 @@ impl HookSet {
             data.outcome = Outcome::Done(new);
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, result.clone(), cx, run, replace).await?;
-        let (kind, text) = match verdict {
-            Verdict::Pass => return Ok((result, reports, false)),
-            Verdict::Replace(result) => return Ok((result, reports, false)),
-            Verdict::Retry(text) => (FailureKind::Retry, text),
-            Verdict::Block(text) => (FailureKind::Failed, text),
-            Verdict::End(_) => {
+        let Judgement { verdict, reports } = self.judge(subject, result.clone(), cx, run, replace).await?;
+        let mut fail = |kind, text| {
+            result.outcome = Outcome::Failed(Failure::new(kind, text));
+            result.warnings.clear();
+            Verdict::Pass
+        };
+        let verdict = match verdict {
+            Verdict::Pass => Verdict::Pass,
+            Verdict::Replace(new) => {
+                result = new;
+                Verdict::Pass
+            }
+            Verdict::Retry(text) => fail(FailureKind::Retry, text),
+            Verdict::Block(text) => fail(FailureKind::Failed, text),
+            Verdict::End(reason) => {
                 let text = "a guardrail withheld the result and ended the run".to_owned();
-                result.outcome = Outcome::Failed(Failure::new(FailureKind::Failed, text));
-                result.warnings.clear();
-                return Ok((result, reports, true));
+                fail(FailureKind::Failed, text);
+                Verdict::End(reason)
             }
         };
-        result.outcome = Outcome::Failed(Failure::new(kind, text));
-        result.warnings.clear();
-        Ok((result, reports, false))
+        Ok((result, Judgement { verdict, reports }))
     }
 
+    /// Judges the results of a reply. `check` checks the output of a hook, the answer of the run.
     pub(crate) async fn judge_results(
         &self,
         calls: Arc<[AgentStep]>,
         cx: &HookContext,
+        check: impl Fn(Output) -> Result<Output, BoxError>,
     ) -> Result<Judgement<Output>, AgentErrorKind> {
         let subject = Subject { event: HookEvent::Results, call: None };
         let mut output = None;
@@ -289,26 +299,29 @@ impl HookSet {
             |hook: Arc<dyn Hook>, data, cx: HookContext| async move { hook.after_calls(data, &cx).await };
         // The first hook with an output decides.
         let replace = |_: &mut Arc<[AgentStep]>, new: Output| {
+            let new = check(new)?;
             output.get_or_insert(new);
             Ok(())
         };
-        let (verdict, reports) = self.judge(subject, calls, cx, run, replace).await?;
+        let Judgement { verdict, reports } = self.judge(subject, calls, cx, run, replace).await?;
         let verdict = match (verdict.split(), output) {
             ((_, Verdict::Pass | Verdict::Replace(())), Some(output)) => Verdict::Replace(output),
             ((_, verdict), _) => verdict.map(|()| Output::new("")),
         };
-        Ok((verdict, reports))
+        Ok(Judgement { verdict, reports })
     }
 
+    /// Judges an answer. `check` checks the output of a hook against the judged output.
     pub(crate) async fn judge_answer(
         &self,
         output: Output,
         cx: &HookContext,
+        check: impl Fn(&Output, Output) -> Result<Output, BoxError>,
     ) -> Result<Judgement<Output>, AgentErrorKind> {
         let subject = Subject { event: HookEvent::Answer, call: None };
         let run = |hook: Arc<dyn Hook>, data, cx: HookContext| async move { hook.on_answer(data, &cx).await };
         let replace = |data: &mut Output, new| {
-            *data = new;
+            *data = check(data, new)?;
             Ok(())
         };
         self.judge(subject, output, cx, run, replace).await
@@ -363,10 +376,10 @@ impl HookSet {
                         "nothing can be retried at this event: replace the data, block it, or end the run";
                     return Err(named.failure(subject.event, problem.into()));
                 }
-                other => return Ok((other.split().1.map(|()| data), reports)),
+                other => return Ok(Judgement { verdict: other.split().1.map(|()| data), reports }),
             }
         }
-        Ok((if is_replaced { Verdict::Replace(data) } else { Verdict::Pass }, reports))
+        Ok(Judgement { verdict: if is_replaced { Verdict::Replace(data) } else { Verdict::Pass }, reports })
     }
 }
 
@@ -411,9 +424,18 @@ impl NamedHook {
         self.report(subject, GuardrailAction::Failed, ErrorChain(error).to_string().into())
     }
 
+    /// Returns the name of the hook, of its extension, or of its kind.
+    fn report_name(&self, event: HookEvent) -> &str {
+        match (&*self.name, &*self.extension) {
+            ("", "") => self.kind.unwrap_or(event.name()),
+            ("", extension) => extension,
+            (name, _) => name,
+        }
+    }
+
     fn report(&self, subject: &Subject<'_>, action: GuardrailAction, information: Value) -> GuardrailReport {
         GuardrailReport {
-            guardrail: self.name.to_string(),
+            guardrail: self.report_name(subject.event).to_owned(),
             stage: subject.event.stage(),
             action,
             information,

@@ -1,3 +1,4 @@
+use haft_core::agent::GuardrailReport;
 use serde::{Deserialize, Serialize};
 
 /// The verdict of a [`Hook`](super::Hook) about a `T`.
@@ -62,5 +63,36 @@ impl<T> Verdict<T> {
         let mut replacement = None;
         let verdict = self.map(|data| replacement = Some(data));
         (replacement, verdict)
+    }
+}
+
+/// The verdict of the hooks at one event, with their reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement<T = ()> {
+    /// The verdict.
+    pub verdict: Verdict<T>,
+    /// The reports of the hooks, in the order in which they ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<GuardrailReport>,
+}
+
+/// [`Pass`](Verdict::Pass) without reports.
+impl<T> Default for Judgement<T> {
+    fn default() -> Self {
+        Verdict::Pass.into()
+    }
+}
+
+impl<T> From<Verdict<T>> for Judgement<T> {
+    fn from(verdict: Verdict<T>) -> Self {
+        Self { verdict, reports: Vec::new() }
+    }
+}
+
+impl<T> Judgement<T> {
+    /// Splits the judgement into the replacement and a judgement without data.
+    pub(crate) fn split(self) -> (Option<T>, Judgement) {
+        let (replacement, verdict) = self.verdict.split();
+        (replacement, Judgement { verdict, reports: self.reports })
     }
 }

@@ -62,7 +62,7 @@ impl Run {
             usage: self.data.counts.usage,
             stop_reason,
             agent: None,
-            guardrails: self.data.reports.clone(),
+            guardrails: Vec::clone(&self.data.reports),
             transcript: self.transcript.clone(),
         }
     }
@@ -218,7 +218,7 @@ impl Run {
 
     /// Checks that the structured data of `output`, if it has any, fits the declared schema. The
     /// data of a tool need not fit.
-    pub(super) fn check_structure(&self, output: Output) -> Result<Output, BoxError> {
+    pub(crate) fn check_structure(&self, output: Output) -> Result<Output, BoxError> {
         let config = &self.data.config;
         let has_data = output.value.is_some() || !output.outputs.is_empty();
         let is_structured = has_data && output.stop_reason != StopReason::Tool;
@@ -233,7 +233,7 @@ impl Run {
     /// stop reason of `output`. Fails if the structured data was changed and does not fit the
     /// declared schema. Without a declared schema, only the output of a stop tool can have
     /// structured data.
-    pub(super) fn check_changed_output(
+    pub(crate) fn check_changed_output(
         &self,
         output: &Output,
         mut changed: Output,

@@ -1,20 +1,30 @@
-//! Calls of a reply: the states `Calling` and `Suspended`.
+//! Calls of a reply, and the hand-off that can follow: the states `Calling`, `Suspended` and
+//! `HandingOff`.
+
+mod open_calls;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{
     Message, RunEvent, ToolCall, ToolResult,
-    agent::{AgentErrorKind, GuardrailReport},
+    agent::AgentErrorKind,
     call::{FailureKind, PendingCall},
     schema::Repair,
 };
 
 use super::{
-    CallBatch, Called, Effect, HandOff, ReadyCall, Run, RunError,
-    open_calls::is_counted,
+    CallBatch, Effect, FinishedCall, HandoffCall, NextAgent, ReadyCall, Run, RunConfig, RunError,
+    data::Purpose,
     state::{Batch, Candidate, State, Transition},
+    window::{Pressure, Window},
 };
-use crate::transcript::repetition;
+use crate::{
+    hook::{Judgement, Verdict},
+    transcript::{marks::handoff_message, repetition},
+};
+use open_calls::is_counted;
+
+pub(crate) use open_calls::{OpenCalls, failure_result};
 
 /// What follows a batch of calls.
 enum AfterCalls {
@@ -23,7 +33,7 @@ enum AfterCalls {
     /// The call at this position of the batch gives the answer: a call to `finish`, or to a stop
     /// tool.
     Answer(usize),
-    HandOff(HandOff),
+    Handoff(HandoffCall),
 }
 
 impl Run {
@@ -105,26 +115,19 @@ impl Run {
     /// `Calling`: records the result of a call. The recorded result has the id and the name of the
     /// call, a warning if the model must not repeat the call again with an equal result, and a
     /// final failure in place of a retry request if the retry budget of the tool is exhausted.
-    pub(super) fn record_call(&mut self, mut batch: Batch, called: Called) -> Transition {
-        let Called { id, result, ends_run, reports } = called;
+    pub(super) fn record_call(&mut self, mut batch: Batch, finished: FinishedCall) -> Transition {
+        let FinishedCall { id, result, judgement } = finished;
         match self.finish_call(&mut batch, &id, result) {
             Ok(result) => self.events.push(RunEvent::CallFinished { result }),
             Err(error) => return State::Calling(batch).fail(error),
         }
-        self.record_pushed_reports(batch, reports, ends_run)
+        self.record_judgement(State::Calling(batch), judgement)
     }
 
-    /// `Calling`: records reports of hooks, and closes the open calls if a hook ends the run.
-    pub(super) fn record_pushed_reports(
-        &mut self,
-        batch: Batch,
-        reports: Vec<GuardrailReport>,
-        ends_run: bool,
-    ) -> Transition {
-        self.record_reports(reports);
-        if !ends_run {
-            return State::Calling(batch).go();
-        }
+    /// Records a judgement of hooks. If a hook ends the run, closes the open calls.
+    pub(super) fn record_judgement(&mut self, state: State, judgement: Judgement) -> Transition {
+        let Verdict::End(_) = self.record_reports(judgement) else { return state.go() };
+        let State::Calling(batch) = state else { return state.fail(self.guardrail_error()) };
         let why = "cancelled: a guardrail ended the run";
         self.close_calls(batch, FailureKind::Cancelled, why);
         State::Ready.fail(self.guardrail_error())
@@ -201,9 +204,8 @@ impl Run {
         if let AfterCalls::Answer(position) = next {
             return self.end_with_result(first + position);
         }
-        self.data.purpose = super::data::Purpose::Step;
         match next {
-            AfterCalls::HandOff(hand_off) => State::HandingOff(hand_off),
+            AfterCalls::Handoff(handoff) => State::HandingOff(handoff),
             _ => State::Ready,
         }
     }
@@ -215,10 +217,10 @@ impl Run {
         if let Some(position) = answer.or_else(stop) {
             return AfterCalls::Answer(position);
         }
-        let is_hand_off =
-            |result: &&Arc<ToolResult>| result.is_success() && config.hand_off_tools.contains(&result.name);
-        match batch.calls.results().find(is_hand_off) {
-            Some(result) => AfterCalls::HandOff(HandOff {
+        let is_handoff =
+            |result: &&Arc<ToolResult>| result.is_success() && config.handoff_tools.contains(&result.name);
+        match batch.calls.results().find(is_handoff) {
+            Some(result) => AfterCalls::Handoff(HandoffCall {
                 tool: result.name.clone(),
                 call_id: result.call_id.clone(),
                 arguments: result.output().and_then(|output| output.structured.clone()),
@@ -227,8 +229,40 @@ impl Run {
         }
     }
 
+    /// `HandingOff`: continues the run with another agent.
+    ///
+    /// The limits of the run and the overrides from its input stay in effect. Turns and steps that
+    /// this run has omitted, hidden or summarized are sent again, unless `next` hides them. The
+    /// counters of rejected replies and retries are reset, and the run uses the dialect of the
+    /// agent instead of a fallback, because the agent can have another model.
+    pub(super) fn hand_over(&mut self, next: NextAgent) -> Transition {
+        let NextAgent { name, config, reason, hides_steps } = next;
+        let data = &mut self.data;
+        data.config = RunConfig { limits: data.config.limits, ..config };
+        data.overrides.apply(&mut data.config);
+        data.counts.rejected_replies = 0;
+        data.counts.failed_attempts.clear();
+        data.counts.handoffs += 1;
+        data.uses_fallback_dialect = false;
+        data.purpose = Purpose::Step;
+        data.window = Window::at_start(self.transcript.messages(), data.first_message);
+        data.pressure = Pressure::default();
+        if hides_steps {
+            data.window.hide_steps(self.transcript.len());
+        }
+        let note: Message = handoff_message(&name, &reason);
+        data.agent = Some(name);
+        self.push(note);
+        State::Ready.go()
+    }
+
+    /// Sets the name and the configuration of the agent that starts the run, in a group of agents.
+    pub(crate) fn start_with(&mut self, agent: &str) {
+        self.data.agent = Some(agent.to_owned());
+    }
+
     /// Returns the number of calls to each tool with a maximum, with those of the current batch.
-    pub(super) fn limited_calls(&self) -> BTreeMap<String, u32> {
+    pub(crate) fn limited_calls(&self) -> BTreeMap<String, u32> {
         let mut counts = self.data.counts.limited_calls.clone();
         for name in self.data.state.batch().into_iter().flat_map(|batch| batch.calls.limited_names()) {
             *counts.entry(name.to_owned()).or_default() += 1;
@@ -250,7 +284,7 @@ impl Run {
 }
 
 /// Returns the reason for the denial of a call to a tool with at most `maximum` calls.
-pub(super) fn denial(maximum: u32) -> String {
+pub(crate) fn denial(maximum: u32) -> String {
     let calls = if maximum == 1 { "1 call".to_owned() } else { format!("{maximum} calls") };
     format!("at most {calls} of this tool per run, and none is left: go on with what you have")
 }

@@ -4,17 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::{
     Message, RunEvent, ToolResult,
-    agent::{AgentErrorKind, GuardrailAction, GuardrailReport, StopReason},
+    agent::{AgentErrorKind, GuardrailAction, StopReason},
     call::{BoxError, FailureKind, ToolError},
     content::Content,
 };
 
 use super::{
-    Check, CheckVerdict, Checked, Effect, NewArguments, Run, RunError,
+    Check, CheckVerdict, Effect, NewArguments, Run, RunError,
     state::{Answer, Batch, Candidate, State, Transition},
 };
 use crate::{
-    hook::{HookFailure, Verdict},
+    hook::{Judgement, Verdict},
     output::Output,
     transcript::{
         marks::{hint_message, mark_rejected, replacement_message},
@@ -27,7 +27,7 @@ impl Run {
     /// `Checking`: returns the data that the hooks judge.
     pub(super) fn request_check(&self, candidate: Candidate) -> Transition {
         let check = match &candidate {
-            Candidate::Input(indices) => Check::Input(self.sent_messages(indices)),
+            Candidate::Input { indices, .. } => Check::Input(self.sent_messages(indices)),
             Candidate::Calls(batch) => Check::Calls(self.calls_to_check(batch)),
             Candidate::Results(first) => Check::Results(self.calls_of_results(*first).into()),
             Candidate::Answer(answer) => Check::Answer(answer.output.clone()),
@@ -36,20 +36,19 @@ impl Run {
     }
 
     /// `Checking`: applies the verdicts of the hooks.
-    pub(super) fn apply_check(&mut self, candidate: Candidate, checked: Checked) -> Transition {
-        let Checked { verdict, reports } = checked;
+    pub(super) fn apply_check(&mut self, candidate: Candidate, verdict: CheckVerdict) -> Transition {
         match (candidate, verdict) {
-            (Candidate::Input(indices), CheckVerdict::Input(verdict)) => {
-                self.apply_input_check(indices, verdict, reports)
+            (Candidate::Input { indices, .. }, CheckVerdict::Input(judgement)) => {
+                self.apply_input_check(indices, judgement)
             }
-            (Candidate::Calls(batch), CheckVerdict::Calls(verdicts)) => {
-                self.apply_call_checks(batch, verdicts, reports)
+            (Candidate::Calls(batch), CheckVerdict::Calls(judgements)) => {
+                self.apply_call_checks(batch, judgements)
             }
-            (Candidate::Results(first), CheckVerdict::Results(verdict)) => {
-                self.apply_results_check(first, verdict, reports)
+            (Candidate::Results(first), CheckVerdict::Results(judgement)) => {
+                self.apply_results_check(first, judgement)
             }
-            (Candidate::Answer(answer), CheckVerdict::Answer(verdict)) => {
-                self.apply_answer_check(answer, verdict, reports)
+            (Candidate::Answer(answer), CheckVerdict::Answer(judgement)) => {
+                self.apply_answer_check(answer, judgement)
             }
             (candidate, _) => State::Checking(candidate).fail(RunError::OtherCheck),
         }
@@ -77,19 +76,19 @@ impl Run {
     /// Applies the verdict about the messages at `indices`. Requests, also those of later runs,
     /// contain the replacements, or a note in place of messages that were blocked or ended the run.
     /// The transcript keeps the original messages.
-    fn apply_input_check(
-        &mut self,
-        indices: Vec<usize>,
-        verdict: Verdict<Vec<Message>>,
-        reports: Vec<GuardrailReport>,
-    ) -> Transition {
-        if matches!(&verdict, Verdict::Replace(new) if new.len() != indices.len()) {
-            return State::Checking(Candidate::Input(indices)).fail(RunError::OtherCheck);
+    fn apply_input_check(&mut self, indices: Vec<usize>, judgement: Judgement<Vec<Message>>) -> Transition {
+        let is_other = match &judgement.verdict {
+            Verdict::Replace(new) => new.len() != indices.len(),
+            Verdict::Retry(_) => true,
+            _ => false,
+        };
+        if is_other {
+            let candidate = Candidate::Input { indices, is_rejected: false };
+            return State::Checking(candidate).fail(RunError::OtherCheck);
         }
-        self.record_reports(reports);
         let checked = indices.last().map_or(0, |last| last + 1);
-        match verdict {
-            Verdict::Pass => {}
+        match self.record_reports(judgement) {
+            Verdict::Pass | Verdict::Retry(_) => {}
             Verdict::Replace(new) => {
                 let old = self.sent_messages(&indices);
                 for ((index, old), new) in indices.into_iter().zip(old).zip(new) {
@@ -98,9 +97,6 @@ impl Run {
                     }
                 }
             }
-            Verdict::Retry(_) => {
-                return State::Checking(Candidate::Input(indices)).fail(RunError::OtherCheck);
-            }
             Verdict::Block(text) => {
                 self.withhold(&indices);
                 self.push(Message::assistant(text.as_str()));
@@ -108,12 +104,11 @@ impl Run {
                 return State::answered(StopReason::Blocked, None).go();
             }
             Verdict::End(_) => {
-                self.data.is_input_rejected = true;
-                return State::Checking(Candidate::Input(indices)).fail(self.guardrail_error());
+                let candidate = Candidate::Input { indices, is_rejected: true };
+                return State::Checking(candidate).fail(self.guardrail_error());
             }
         }
         self.data.checked_input = checked;
-        self.data.is_input_rejected = false;
         State::Ready.go()
     }
 
@@ -122,15 +117,15 @@ impl Run {
     fn apply_call_checks(
         &mut self,
         mut batch: Batch,
-        verdicts: Vec<(String, Verdict<NewArguments>)>,
-        reports: Vec<GuardrailReport>,
+        judgements: Vec<(String, Judgement<NewArguments>)>,
     ) -> Transition {
-        let ids: BTreeSet<_> = verdicts.iter().map(|(id, _)| id.as_str()).collect();
+        let ids: BTreeSet<_> = judgements.iter().map(|(id, _)| id.as_str()).collect();
         let expected = self.calls_to_check(&batch);
         if ids != expected.iter().map(|ready| ready.call.id.as_str()).collect() {
             return State::Checking(Candidate::Calls(batch)).fail(RunError::OtherCheck);
         }
-        self.record_reports(reports);
+        let record = |(id, judgement)| (id, self.record_reports(judgement));
+        let verdicts: Vec<_> = judgements.into_iter().map(record).collect();
         for (id, verdict) in verdicts {
             let applied = match verdict {
                 Verdict::Pass => batch.calls.check(&id, None),
@@ -163,76 +158,56 @@ impl Run {
 
     /// Applies the verdict about the results from the index `first` on. A replacement is the
     /// answer.
-    fn apply_results_check(
-        &mut self,
-        first: usize,
-        verdict: Verdict<Output>,
-        reports: Vec<GuardrailReport>,
-    ) -> Transition {
+    fn apply_results_check(&mut self, first: usize, judgement: Judgement<Output>) -> Transition {
         let state = State::Checking(Candidate::Results(first));
-        let output = match verdict {
-            Verdict::Replace(output) => match self.check_structure(output) {
-                Ok(output) => output,
-                Err(source) => return state.fail(invalid_replacement("results hook", source, &reports)),
-            },
+        let judgement = match self.check_replacement("results hook", judgement, Self::check_structure) {
+            Ok(judgement) => judgement,
+            Err(error) => return state.fail(error),
+        };
+        match self.record_reports(judgement) {
+            Verdict::Replace(output) => {
+                let output = Box::new(Output { stop_reason: StopReason::Tool, ..output });
+                let sources = self.result_indices(first).collect();
+                self.end_with_tool_output(output, sources).go()
+            }
             Verdict::Block(text) => {
-                self.record_reports(reports);
                 self.push(Message::assistant(text.as_str()));
-                return State::answered(StopReason::Blocked, None).go();
+                State::answered(StopReason::Blocked, None).go()
             }
-            Verdict::End(_) => {
-                self.record_reports(reports);
-                return state.fail(self.guardrail_error());
-            }
-            Verdict::Pass | Verdict::Retry(_) => {
-                self.record_reports(reports);
+            Verdict::End(_) => state.fail(self.guardrail_error()),
+            verdict @ (Verdict::Pass | Verdict::Retry(_)) => {
                 if let Verdict::Retry(text) = verdict {
                     self.push(hint_message(text));
                 }
                 self.data.counts.rejected_replies = 0;
-                return State::Ready.go();
+                State::Ready.go()
             }
-        };
-        self.record_reports(reports);
-        let sources = self.result_indices(first).collect();
-        self.end_with_tool_output(Box::new(Output { stop_reason: StopReason::Tool, ..output }), sources).go()
+        }
     }
 
     /// Applies the verdict about an answer. The transcript keeps the original message of the model.
     /// If a hook changed only the structured data, the new JSON text replaces the text of the
     /// output.
-    fn apply_answer_check(
-        &mut self,
-        answer: Answer,
-        verdict: Verdict<Output>,
-        reports: Vec<GuardrailReport>,
-    ) -> Transition {
-        let output = match verdict {
+    fn apply_answer_check(&mut self, answer: Answer, judgement: Judgement<Output>) -> Transition {
+        let check = |run: &Self, changed| run.check_changed_output(&answer.output, changed);
+        let judgement = match self.check_replacement("answer hook", judgement, check) {
+            Ok(judgement) => judgement,
+            Err(error) => return State::Checking(Candidate::Answer(answer)).fail(error),
+        };
+        let output = match self.record_reports(judgement) {
             Verdict::Pass => Output::clone(&answer.output),
-            Verdict::Replace(changed) => match self.check_changed_output(&answer.output, changed) {
-                Ok(output) => output,
-                Err(source) => {
-                    let error = invalid_replacement("answer hook", source, &reports);
-                    return State::Checking(Candidate::Answer(answer)).fail(error);
-                }
-            },
+            Verdict::Replace(output) => output,
             Verdict::Retry(problem) => {
-                self.record_reports(reports);
                 self.reject_unchecked(answer);
                 // This text is sent to the model.
                 return self
                     .request_correction(format!("Your answer was rejected: {problem}\nAnswer again."));
             }
-            Verdict::Block(text) => {
-                self.record_reports(reports);
-                return self.block_answer(answer, text);
-            }
+            Verdict::Block(text) => return self.block_answer(answer, text),
             Verdict::End(_) => {
-                self.record_reports(reports);
                 return State::Checking(Candidate::Answer(answer)).fail(self.guardrail_error());
             }
         };
-        self.record_reports(reports);
         let stop_reason = output.stop_reason;
         let is_message = answer.message.as_ref().is_some_and(|it| self.output_of(it, stop_reason) == output);
         if let Some(message) = answer.message {
@@ -240,6 +215,25 @@ impl Run {
             self.push(message);
         }
         State::answered(stop_reason, (!is_message).then(|| Box::new(output))).go()
+    }
+
+    /// Checks a replacement in `judgement` with `check`. `hook` is the kind of the hook in the
+    /// error.
+    fn check_replacement(
+        &self,
+        hook: &'static str,
+        judgement: Judgement<Output>,
+        check: impl Fn(&Self, Output) -> Result<Output, BoxError>,
+    ) -> Result<Judgement<Output>, AgentErrorKind> {
+        let Judgement { verdict, reports } = judgement;
+        let verdict = match verdict {
+            Verdict::Replace(output) => match check(self, output) {
+                Ok(output) => Verdict::Replace(output),
+                Err(source) => return Err(AgentErrorKind::HookFailed { hook, source }),
+            },
+            other => other,
+        };
+        Ok(Judgement { verdict, reports })
     }
 
     /// Ends the run with `text` in place of `answer`, which a hook blocked. Later requests contain
@@ -267,14 +261,18 @@ impl Run {
         }
     }
 
-    /// Adds `reports` to the [reports](haft_core::agent::RunAnswer::guardrails) of the run.
-    pub(super) fn record_reports(&mut self, reports: impl IntoIterator<Item = GuardrailReport>) {
-        self.data.reports.extend(reports);
+    /// Adds the reports in `judgement` to the [reports](haft_core::agent::RunAnswer::guardrails) of
+    /// the run. Returns the verdict.
+    pub(super) fn record_reports<T>(&mut self, judgement: Judgement<T>) -> Verdict<T> {
+        if !judgement.reports.is_empty() {
+            Arc::make_mut(&mut self.data.reports).extend(judgement.reports);
+        }
+        judgement.verdict
     }
 
     /// Returns the error of a run that a hook ended, with the report of this hook.
     pub(super) fn guardrail_error(&self) -> AgentErrorKind {
-        let reports = self.data.reports.clone();
+        let reports = Vec::clone(&self.data.reports);
         match reports.iter().rfind(|report| report.action == GuardrailAction::End).cloned() {
             Some(report) => AgentErrorKind::Guardrail { report: Box::new(report), reports },
             None => AgentErrorKind::UnexpectedOutcome("a hook ended the run without a report".to_owned()),
@@ -296,15 +294,4 @@ impl Run {
         let new = replacements(self.transcript.messages(), self.transcript.len() - 1);
         Arc::make_mut(&mut self.replaced).extend(new);
     }
-}
-
-/// Returns the error for a replacement that the run cannot use. It names the last hook in `reports`
-/// that replaced the data, if this hook has a name. `hook` is the kind of the hook.
-fn invalid_replacement(hook: &'static str, source: BoxError, reports: &[GuardrailReport]) -> AgentErrorKind {
-    let rewrite = reports.iter().rfind(|report| report.action == GuardrailAction::Rewrite);
-    let source = match rewrite {
-        Some(report) => HookFailure::new(report.guardrail.as_str(), "", source).into(),
-        None => source,
-    };
-    AgentErrorKind::HookFailed { hook, source }
 }

@@ -62,13 +62,13 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
     /// The names of the hand-off tools. A successful call to one of them
-    /// [hands off](super::Effect::HandOff) the run to another agent, after all calls of the reply.
+    /// [hands off](super::Effect::Handoff) the run to another agent, after all calls of the reply.
     /// Further hand-offs of one reply are denied. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub hand_off_tools: BTreeSet<String>,
+    pub handoff_tools: BTreeSet<String>,
     /// The maximum number of hand-offs. Further hand-offs are denied. Default:
-    /// [`limits::HAND_OFFS`].
-    pub max_hand_offs: u32,
+    /// [`limits::HANDOFFS`].
+    pub max_handoffs: u32,
     /// The data that hooks judge before the run uses it. Default: none.
     #[serde(skip_serializing_if = "is_default")]
     pub checks: Checks,
@@ -170,9 +170,9 @@ pub enum LimitAction {
 }
 
 impl RunConfig {
-    /// Returns the configuration with at most `max_hand_offs` hand-offs.
-    pub(crate) fn for_hand_offs(&self, max_hand_offs: u32) -> Self {
-        Self { max_hand_offs, ..self.clone() }
+    /// Returns the configuration with at most `max_handoffs` hand-offs.
+    pub(crate) fn for_handoffs(&self, max_handoffs: u32) -> Self {
+        Self { max_handoffs, ..self.clone() }
     }
 }
 
@@ -188,8 +188,8 @@ impl Default for RunConfig {
             end_strategy: EndStrategy::default(),
             tool_choice: ToolChoice::Auto,
             stop_on: BTreeSet::new(),
-            hand_off_tools: BTreeSet::new(),
-            max_hand_offs: limits::HAND_OFFS,
+            handoff_tools: BTreeSet::new(),
+            max_handoffs: limits::HANDOFFS,
             checks: Checks::default(),
             repair_history: false,
             settings: ChatSettings::default(),

@@ -60,22 +60,15 @@ pub(super) struct RunData {
     /// The transcript index up to which the hooks have judged the input.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) checked_input: usize,
-    /// `true` if a hook ended the run because of the input that is not judged yet.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) is_input_rejected: bool,
     /// The reports of hooks so far.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) reports: Vec<GuardrailReport>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) reports: Arc<Vec<GuardrailReport>>,
     /// The saved entries of extensions, by extension name.
-    #[serde(default, skip_serializing_if = "SavedEntries::is_empty")]
-    pub(super) entries: SavedEntries,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) entries: Arc<SavedEntries>,
     /// The name of the current agent in a group of agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) agent: Option<String>,
-    /// `true` if the run ends before its next model request. Not saved: the request to stop belongs
-    /// to the driver.
-    #[serde(skip)]
-    pub(super) is_stopping: bool,
     /// The id of the principal that the run acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<String>,
@@ -102,7 +95,7 @@ pub(super) struct Counts {
     pub(super) tool_calls: u32,
     /// The hand-offs.
     #[serde(skip_serializing_if = "is_default")]
-    pub(super) hand_offs: u32,
+    pub(super) handoffs: u32,
     /// The limit of this run that has forbidden the calls of a nested run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nested_limit: Option<Limit>,
@@ -165,11 +158,9 @@ impl RunData {
             answer_calls: BTreeSet::new(),
             enqueued: Vec::new(),
             checked_input: 0,
-            is_input_rejected: false,
-            reports: Vec::new(),
-            entries: SavedEntries::new(),
+            reports: Arc::default(),
+            entries: Arc::default(),
             agent: None,
-            is_stopping: false,
             principal: None,
             approvals: Vec::new(),
         }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{
     Message, ToolCall, ToolResult,
-    agent::{AgentStep, GuardrailReport, Limit, RunAnswer},
+    agent::{AgentStep, Limit, RunAnswer},
     call::{Decision, PendingCall, ResumedCall},
     message::TranscriptView,
     model::{ChatResponse, ModelError, ToolChoice},
@@ -17,8 +17,8 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RunConfig;
-use crate::{dialect::Reply, entries::SavedEntries, hook::Verdict, output::Output};
+use super::{Delivery, RunConfig, data::is_default};
+use crate::{dialect::Reply, entries::SavedEntries, hook::Judgement, output::Output};
 
 /// An action that a run requests from its driver.
 /// [`ReactAgent::perform`](crate::ReactAgent::perform) performs it and returns its [`Outcome`]s.
@@ -42,7 +42,7 @@ pub enum Effect {
     /// [`Outcome::Compacted`].
     Compact(TranscriptView),
     /// Run the hook of this hand-off, and report the next agent with [`Outcome::HandedOff`].
-    HandOff(HandOff),
+    Handoff(HandoffCall),
     /// Wait for a decision about at least one of these calls. The outcome is [`Outcome::Decided`].
     Wait(Vec<PendingCall>),
     /// Stop driving the run. It has ended, and this is its answer.
@@ -80,7 +80,7 @@ pub struct ReadyCall {
     /// `true` if hooks have judged the arguments. They must not change any more.
     pub is_checked: bool,
     /// The properties of the tool that the model saw.
-    pub tool: CalledTool,
+    pub tool: ToolSnapshot,
 }
 
 /// Data that the hooks judge before the run uses it.
@@ -99,8 +99,8 @@ pub enum Check {
 
 /// A hand-off that a tool call of the model requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HandOff {
-    /// The name of the called tool, see [`RunConfig::hand_off_tools`].
+pub struct HandoffCall {
+    /// The name of the called tool, see [`RunConfig::handoff_tools`].
     pub tool: String,
     /// The id of the call.
     pub call_id: String,
@@ -117,21 +117,21 @@ pub struct HandOff {
 #[non_exhaustive]
 pub enum Outcome {
     /// The next model request is prepared.
-    Prepared(Prepared),
+    Prepared(PreparedRequest),
     /// The reply of the model, or its error.
     Replied(Result<Box<ModelReply>, ModelError>),
     /// Tokens and cost of the reply to the current request, before the reply itself is reported.
     /// Optional: without it, [`Replied`](Self::Replied) counts its usage.
     Used(Usage),
     /// The verdicts of the hooks about the data of an [`Effect::Check`].
-    Checked(Checked),
+    Checked(CheckVerdict),
     /// The result of a call.
-    Called(Box<Called>),
+    Called(Box<FinishedCall>),
     /// A call waits for a decision. A [postponed](haft_core::call::PendingKind::Postponed) call is
     /// executed again after the next decision about another call.
     Pending(Box<PendingCall>),
     /// The use of the calls by nested runs, such as agents used as tools.
-    Nested(NestedUse),
+    Nested(NestedUsage),
     /// The summary that [`Effect::Compact`] requested, or the error of the model.
     Compacted(Result<Box<ChatResponse>, ModelError>),
     /// The agent that continues the run after a hand-off.
@@ -147,12 +147,16 @@ pub enum Outcome {
     /// The time of the run is up, or a limit of an enclosing run is reached. The effect is
     /// abandoned: a request in flight is counted as failed, and calls without an outcome fail.
     LimitReached(Limit),
-    /// Reports of hooks that belong to no other outcome, for example about pushed calls.
-    Reported {
-        /// The reports.
-        reports: Vec<GuardrailReport>,
-        /// `true` if a hook ends the run.
-        ends_run: bool,
+    /// A judgement of hooks that belongs to no other outcome, for example about pushed calls. Its
+    /// verdict is [`Pass`](crate::Verdict::Pass) or [`End`](crate::Verdict::End).
+    Judged(Judgement),
+    /// A new message for the model, see [`Run::enqueue`](super::Run::enqueue). While a request is
+    /// prepared, it is prepared again.
+    Enqueued {
+        /// The message, of a user or the system.
+        message: Box<Message>,
+        /// The time of its delivery.
+        delivery: Delivery,
     },
     /// The saved [entries](crate::entries::Entries) of all extensions have changed.
     Entries(SavedEntries),
@@ -162,7 +166,7 @@ pub enum Outcome {
 /// the reply. The default is a request without tools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Prepared {
+pub struct PreparedRequest {
     /// The tool choice of the request.
     #[serde(skip_serializing_if = "super::is_auto")]
     pub tool_choice: ToolChoice,
@@ -175,11 +179,9 @@ pub struct Prepared {
     /// `true` if the dialect has a [fallback](crate::Dialect::fallback).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_fallback: bool,
-    /// The verdict of the hooks about the request.
-    pub verdict: Verdict<()>,
-    /// The reports of the hooks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<GuardrailReport>,
+    /// The judgement of the hooks about the request.
+    #[serde(skip_serializing_if = "is_default")]
+    pub judgement: Judgement,
 }
 
 /// A reply of the model, with the properties of the tools that it calls.
@@ -189,20 +191,17 @@ pub struct ModelReply {
     pub reply: Reply,
     /// The called tools that the request offered, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, CalledTool>,
-    /// The verdict of the hooks about the reply.
-    #[serde(default)]
-    pub verdict: Verdict<()>,
-    /// The reports of the hooks.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<GuardrailReport>,
+    pub tools: BTreeMap<String, ToolSnapshot>,
+    /// The judgement of the hooks about the reply.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub judgement: Judgement,
 }
 
 /// The properties of a called tool that a run needs. A call is executed only if the tool still has
 /// the same [fingerprint](haft_core::ToolDefinition::fingerprint).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct CalledTool {
+pub struct ToolSnapshot {
     /// The fingerprint of the definition that the model saw. Empty if the model called an unknown
     /// tool.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -220,29 +219,19 @@ pub struct CalledTool {
     pub repeatable: bool,
 }
 
-/// The verdicts of the hooks about the data of a [`Check`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
-    /// The verdicts.
-    pub verdict: CheckVerdict,
-    /// The reports of the hooks.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<GuardrailReport>,
-}
-
-/// The verdicts of the hooks, by the kind of the judged data.
+/// The judgement of the hooks about the data of a [`Check`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CheckVerdict {
-    /// The verdict about [`Check::Input`].
-    Input(Verdict<Vec<Message>>),
-    /// The verdicts about [`Check::Calls`], by call id.
-    Calls(Vec<(String, Verdict<NewArguments>)>),
-    /// The verdict about [`Check::Results`]. A replacement is the answer of the run.
-    Results(Verdict<Output>),
-    /// The verdict about [`Check::Answer`].
-    Answer(Verdict<Output>),
+    /// The judgement about [`Check::Input`].
+    Input(Judgement<Vec<Message>>),
+    /// The judgements about [`Check::Calls`], each with the id of its call.
+    Calls(Vec<(String, Judgement<NewArguments>)>),
+    /// The judgement about [`Check::Results`]. A replacement is the answer of the run.
+    Results(Judgement<Output>),
+    /// The judgement about [`Check::Answer`].
+    Answer(Judgement<Output>),
 }
 
 /// The new arguments of a call that a hook replaced or a [repair
@@ -258,23 +247,21 @@ pub struct NewArguments {
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Called {
+pub struct FinishedCall {
     /// The id of the call.
     pub id: String,
     /// The result. The run sets its id and its name to those of the call.
     pub result: ToolResult,
-    /// `true` if a hook ends the run because of the result.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ends_run: bool,
-    /// The reports of the hooks.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<GuardrailReport>,
+    /// The judgement of the hooks about the result. Its verdict is [`Pass`](crate::Verdict::Pass), as
+    /// `result` already contains the changes of the hooks, or [`End`](crate::Verdict::End).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub judgement: Judgement,
 }
 
 /// The requests, calls and tokens of nested runs, which count towards the limits of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct NestedUse {
+pub struct NestedUsage {
     /// The tokens and the cost.
     pub usage: Usage,
     /// The number of model requests without a reported usage.
@@ -290,7 +277,7 @@ pub struct NestedUse {
     pub limit: Option<Limit>,
 }
 
-/// The agent that continues a run after a [hand-off](Effect::HandOff).
+/// The agent that continues a run after a [hand-off](Effect::Handoff).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextAgent {
     /// The name of the agent.
@@ -316,7 +303,7 @@ impl CallBatch {
     }
 }
 
-impl CalledTool {
+impl ToolSnapshot {
     /// Returns the properties of the tools of `calls` that are in `tools`, by name.
     pub(crate) fn of_calls(calls: &[ToolCall], tools: &ToolList) -> BTreeMap<String, Self> {
         let called = calls.iter().filter_map(|call| {
@@ -340,17 +327,12 @@ impl Outcome {
     /// special policy.
     pub fn replied(reply: impl Into<Reply>) -> Self {
         let (reply, tools) = (reply.into(), BTreeMap::new());
-        Self::Replied(Ok(Box::new(ModelReply { reply, tools, verdict: Verdict::Pass, reports: Vec::new() })))
+        Self::Replied(Ok(Box::new(ModelReply { reply, tools, judgement: Judgement::default() })))
     }
 
     /// Creates the outcome of a call with the result `result`.
     pub fn called(id: impl Into<String>, result: ToolResult) -> Self {
-        Self::Called(Box::new(Called { id: id.into(), result, ends_run: false, reports: Vec::new() }))
-    }
-
-    /// Creates the outcome of a check without reports.
-    pub fn checked(verdict: CheckVerdict) -> Self {
-        Self::Checked(Checked { verdict, reports: Vec::new() })
+        Self::Called(Box::new(FinishedCall { id: id.into(), result, judgement: Judgement::default() }))
     }
 
     /// Returns the name of the variant, for error texts.
@@ -367,7 +349,8 @@ impl Outcome {
             Self::HandedOff(_) => "HandedOff",
             Self::Decided { .. } => "Decided",
             Self::LimitReached(_) => "LimitReached",
-            Self::Reported { .. } => "Reported",
+            Self::Judged(_) => "Judged",
+            Self::Enqueued { .. } => "Enqueued",
             Self::Entries(_) => "Entries",
         }
     }

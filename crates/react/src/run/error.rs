@@ -79,7 +79,7 @@ impl From<RunError> for AgentErrorKind {
 
 /// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable,
 /// truncated, or was rejected by the server. The same request may succeed if it is repeated.
-pub fn is_broken_reply(error: &ModelError) -> bool {
+pub(super) fn is_broken_reply(error: &ModelError) -> bool {
     matches!(
         last_model_error(error),
         ModelError::EmptyResponse

@@ -12,7 +12,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitAction, NestedUse, Run,
+    LimitAction, NestedUsage, Run,
     data::Counts,
     is_false,
     state::{Batch, Candidate, End, State, Transition},
@@ -73,9 +73,14 @@ impl Run {
 
     /// Returns the number of requests that count towards the request limit: the requests of this
     /// run, its requests for summaries, and the requests of nested runs.
-    pub(super) fn counted_requests(&self) -> u32 {
+    pub(crate) fn counted_requests(&self) -> u32 {
         let Counts { requests, summaries, nested_requests, .. } = self.data.counts;
         requests.saturating_add(summaries).saturating_add(nested_requests)
+    }
+
+    /// Returns the number of tool calls, with those of nested runs.
+    pub(crate) fn counted_calls(&self) -> u32 {
+        self.data.counts.tool_calls
     }
 
     /// Returns the remaining time of the run. `None` if the run has no time limit. Also `None`
@@ -153,8 +158,8 @@ impl Run {
     }
 
     /// Adds the use of calls by nested runs.
-    pub(super) fn count_nested(&mut self, nested: NestedUse) {
-        let NestedUse { usage, requests, calls, limited_calls, limit } = nested;
+    pub(super) fn count_nested(&mut self, nested: NestedUsage) {
+        let NestedUsage { usage, requests, calls, limited_calls, limit } = nested;
         let counts = &mut self.data.counts;
         counts.usage += usage;
         let reported = u32::try_from(usage.requests).unwrap_or(u32::MAX);
@@ -191,7 +196,7 @@ impl Run {
             | State::Suspended(_)
             | State::HandingOff(_)
             | State::Ended(_) => return state.go(),
-            State::Ready | State::Preparing { .. } | State::Checking(Candidate::Input(_)) => {}
+            State::Ready | State::Preparing { .. } | State::Checking(Candidate::Input { .. }) => {}
         }
         State::Ready.go()
     }
@@ -210,7 +215,7 @@ impl Run {
 
 /// Returns the limit on requests, tokens or cost that forbids a further model request. `None` if a
 /// request is allowed.
-pub(super) fn reached_usage_limit(limits: &RunLimits, requests: u32, usage: &Usage) -> Option<Limit> {
+pub(crate) fn reached_usage_limit(limits: &RunLimits, requests: u32, usage: &Usage) -> Option<Limit> {
     let RunLimits { input_tokens, output_tokens, total_tokens, cost, .. } = *limits;
     let tokens = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
     let reached = [

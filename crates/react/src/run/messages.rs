@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Run, RunError,
-    state::{End, State},
+    state::{End, State, Transition},
 };
 use crate::transcript::marks::mark_enqueued;
 
@@ -65,7 +65,22 @@ impl Run {
         if let State::Ended(End::Cancelled) = self.data.state {
             return Err(RunError::Ended);
         }
-        let message = message.into();
+        self.push_message(message.into(), delivery)
+    }
+
+    /// Enqueues `message`. While a request is prepared, it is prepared again.
+    pub(super) fn add_message(&mut self, state: State, message: Message, delivery: Delivery) -> Transition {
+        if let State::Ended(End::Cancelled) = state {
+            return state.fail(RunError::Ended);
+        }
+        match (self.push_message(message, delivery), state) {
+            (Err(error), state) => state.fail(error),
+            (Ok(()), State::Preparing { request: None }) => State::Ready.go(),
+            (Ok(()), state) => state.go(),
+        }
+    }
+
+    fn push_message(&mut self, message: Message, delivery: Delivery) -> Result<(), RunError> {
         check_enqueueable(&message)?;
         if self.data.enqueued.len() >= Self::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Self::MAX_ENQUEUED));
@@ -103,12 +118,11 @@ impl Run {
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that already has an answer. If the run
-    /// stops after this step, or a limit allows no further request, returns `false`, so that the
-    /// run ends with its answer and not with an error.
+    /// Returns `true` if enqueued messages continue a run that already has an answer. If a limit
+    /// allows no further request, returns `false`, so that the run ends with its answer and not
+    /// with an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.data.enqueued.is_empty()
-            && !self.data.is_stopping
             && stop_reason != StopReason::LimitReached
             && self.reached_limit().is_none()
     }
@@ -120,7 +134,7 @@ impl Run {
 /// # Errors
 ///
 /// Fails with [`RunError::NotEnqueueable`] for assistant messages and tool results.
-pub fn check_enqueueable(message: &Message) -> Result<(), RunError> {
+pub(crate) fn check_enqueueable(message: &Message) -> Result<(), RunError> {
     match message.body() {
         MessageBody::User { .. } | MessageBody::System { .. } => Ok(()),
         _ => Err(RunError::NotEnqueueable),

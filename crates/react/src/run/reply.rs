@@ -1,5 +1,7 @@
 //! Replies: the state `AwaitingReply`.
 
+mod plan;
+
 use std::sync::Arc;
 
 use haft_core::{
@@ -14,9 +16,8 @@ use serde_json::Value;
 
 use super::{
     ModelReply, Run,
+    calls::{OpenCalls, failure_result},
     data::Purpose,
-    open_calls::{OpenCalls, failure_result},
-    plan::{CallPlan, CallsPlan, Plan, is_answer},
     state::{Answer, Batch, Candidate, Request, State, Transition},
 };
 use crate::{
@@ -25,14 +26,14 @@ use crate::{
     output::{Output, parse},
     transcript::marks,
 };
+use plan::{CallPlan, CallsPlan, Plan, is_answer};
 
 impl Run {
     /// `AwaitingReply`: starts the calls of a reply, accepts it as the answer, or rejects it.
     pub(super) fn read_reply(&mut self, mut request: Request, mut reply: ModelReply) -> Transition {
         self.add_reply_usage(&mut request, reply.reply.usage);
         self.record_reply_tokens(&reply.reply.usage.counted_as_request());
-        self.record_reports(std::mem::take(&mut reply.reports));
-        match std::mem::take(&mut reply.verdict) {
+        match self.record_reports(std::mem::take(&mut reply.judgement)) {
             Verdict::Pass | Verdict::Replace(()) => {}
             Verdict::Retry(text) => reply.reply.problem = Some(text),
             Verdict::Block(text) => return self.block_reply(reply.reply.message, text),
@@ -93,9 +94,7 @@ impl Run {
         match limit {
             None => State::Calling(batch).go(),
             Some(limit) => {
-                let purpose = self.data.purpose;
                 self.close_calls(batch, FailureKind::Denied, &format!("not run: {limit}"));
-                self.data.purpose = purpose;
                 self.reach_limit(limit)
             }
         }
@@ -179,8 +178,13 @@ impl Run {
 
     /// Ends the run with `text` in place of the reply `message`, which a hook blocked.
     fn block_reply(&mut self, message: AssistantMessage, text: String) -> Transition {
-        self.push(Message::assistant(without_calls(message)));
-        self.replace(self.transcript.len() - 1, vec![Content::text(text.as_str())]);
+        let message = without_calls(message);
+        if message.is_empty() {
+            self.push(Message::assistant(text.as_str()));
+        } else {
+            self.push(Message::assistant(message));
+            self.replace(self.transcript.len() - 1, vec![Content::text(text.as_str())]);
+        }
         let output = Output { text, ..Output::empty(StopReason::Blocked) };
         State::answered(StopReason::Blocked, Some(Box::new(output))).go()
     }

@@ -8,7 +8,7 @@ use haft_core::{
 };
 
 use super::{
-    Effect, LimitAction, Prepared, Run, RunError,
+    Effect, LimitAction, PreparedRequest, Run, RunError,
     error::{is_broken_reply, last_model_error},
     state::{Candidate, Request, State, Transition},
 };
@@ -18,9 +18,6 @@ impl Run {
     /// `Ready`: delivers the enqueued messages, applies the limits, shortens the context, and
     /// checks the input. Then requests the preparation of the next request.
     pub(super) fn begin_step(&mut self) -> Transition {
-        if std::mem::take(&mut self.data.is_stopping) {
-            return State::Ready.fail(AgentErrorKind::Stopped);
-        }
         // The messages stay enqueued if a limit ends the run before this request.
         if !self.fails_at_next_request() {
             self.deliver_next();
@@ -38,7 +35,7 @@ impl Run {
             }
         }
         match self.unchecked_input() {
-            Some(input) => State::Checking(Candidate::Input(input)).go(),
+            Some(indices) => State::Checking(Candidate::Input { indices, is_rejected: false }).go(),
             None => State::Preparing { request: None }.go(),
         }
     }
@@ -51,9 +48,8 @@ impl Run {
     }
 
     /// `Preparing`, with [`Outcome::Prepared`](super::Outcome::Prepared).
-    pub(super) fn accept_request(&mut self, mut prepared: Prepared) -> Transition {
-        self.record_reports(std::mem::take(&mut prepared.reports));
-        match std::mem::take(&mut prepared.verdict) {
+    pub(super) fn accept_request(&mut self, mut prepared: PreparedRequest) -> Transition {
+        match self.record_reports(std::mem::take(&mut prepared.judgement)) {
             Verdict::Pass | Verdict::Replace(()) => {}
             Verdict::Retry(_) => return State::Preparing { request: None }.fail(RunError::OtherCheck),
             Verdict::Block(text) => {
@@ -65,12 +61,9 @@ impl Run {
         State::Preparing { request: Some(prepared.into()) }.go()
     }
 
-    /// `Preparing`: sends the prepared `request`, unless the run was stopped or has reached a limit
-    /// in the meantime.
+    /// `Preparing`: sends the prepared `request`, unless the run has reached a limit in the
+    /// meantime.
     pub(super) fn send(&mut self, request: Request) -> Transition {
-        if std::mem::take(&mut self.data.is_stopping) {
-            return State::Ready.fail(AgentErrorKind::Stopped);
-        }
         if let (None, Some(limit)) = (self.data.purpose.limit(), self.reached_limit()) {
             return self.reach_limit(limit);
         }
@@ -137,10 +130,6 @@ impl Run {
     /// `Compacting`: requests the summary. The effect may be returned repeatedly, but its request
     /// is counted once.
     pub(super) fn request_summary(&mut self, until: usize, is_requested: bool) -> Transition {
-        if !is_requested && std::mem::take(&mut self.data.is_stopping) {
-            self.data.pressure.is_summarized = false;
-            return State::Ready.fail(AgentErrorKind::Stopped);
-        }
         self.data.counts.summaries += u32::from(!is_requested);
         let part = self.view_until(until);
         State::Compacting { until, is_requested: true }.with(Effect::Compact(part))

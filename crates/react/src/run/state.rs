@@ -15,7 +15,9 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, HandOff, Outcome, Prepared, Run, RunError, is_auto, is_false, open_calls::OpenCalls};
+use super::{
+    Effect, HandoffCall, Outcome, PreparedRequest, Run, RunError, calls::OpenCalls, is_auto, is_false,
+};
 use crate::output::Output;
 
 /// A state of a run, with the data that only this state needs.
@@ -38,7 +40,7 @@ pub(super) enum State {
     /// the effect was returned.
     Compacting { until: usize, is_requested: bool },
     /// Another agent takes over.
-    HandingOff(HandOff),
+    HandingOff(HandoffCall),
     /// The run has ended.
     Ended(End),
 }
@@ -71,8 +73,13 @@ pub(super) struct Batch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Candidate {
-    /// New messages of the user, by their transcript indices.
-    Input(Vec<usize>),
+    /// New messages of the user, by their transcript indices. `is_rejected` is `true` if a hook
+    /// has ended the run because of them.
+    Input {
+        indices: Vec<usize>,
+        #[serde(default, skip_serializing_if = "is_false")]
+        is_rejected: bool,
+    },
     /// Calls that are ready for execution.
     Calls(Batch),
     /// The results from the transcript index on, up to the next message of another kind.
@@ -223,8 +230,8 @@ impl Run {
                 State::Suspended(batch) => self.resume_or_wait(batch),
                 State::Checking(candidate) => self.request_check(candidate),
                 State::Compacting { until, is_requested } => self.request_summary(until, is_requested),
-                State::HandingOff(hand_off) => {
-                    State::HandingOff(hand_off.clone()).with(Effect::HandOff(hand_off))
+                State::HandingOff(handoff) => {
+                    State::HandingOff(handoff.clone()).with(Effect::Handoff(handoff))
                 }
                 State::Ended(end) => self.end_or_continue(end),
             };
@@ -262,25 +269,20 @@ impl Run {
                 state @ (State::Calling(_) | State::Suspended(_) | State::Checking(Candidate::Calls(_))),
                 Outcome::Decided { id, decision },
             ) => self.decide(state, &id, decision),
-            (State::Checking(candidate), Outcome::Checked(checked)) => self.apply_check(candidate, checked),
+            (State::Checking(candidate), Outcome::Checked(verdict)) => self.apply_check(candidate, verdict),
             (State::Compacting { until, is_requested: true }, Outcome::Compacted(summary)) => {
                 self.apply_summary(until, summary)
             }
             (State::HandingOff(_), Outcome::HandedOff(next)) => self.hand_over(*next),
+            (state, Outcome::Enqueued { message, delivery }) => self.add_message(state, *message, delivery),
             (state, Outcome::LimitReached(limit)) => self.abandon_effect(state, limit),
             (state, Outcome::Nested(nested)) => {
                 self.count_nested(nested);
                 state.go()
             }
-            (State::Calling(batch), Outcome::Reported { reports, ends_run }) => {
-                self.record_pushed_reports(batch, reports, ends_run)
-            }
-            (state, Outcome::Reported { reports, ends_run: false }) => {
-                self.record_reports(reports);
-                state.go()
-            }
+            (state, Outcome::Judged(judgement)) => self.record_judgement(state, judgement),
             (state, Outcome::Entries(entries)) => {
-                self.data.entries = entries;
+                self.data.entries = entries.into();
                 state.go()
             }
             (state, outcome) => {
@@ -309,9 +311,9 @@ impl Run {
     }
 }
 
-impl From<Prepared> for Request {
-    fn from(prepared: Prepared) -> Self {
-        let Prepared { tool_choice, has_tools, has_bare_finish, has_fallback, .. } = prepared;
+impl From<PreparedRequest> for Request {
+    fn from(prepared: PreparedRequest) -> Self {
+        let PreparedRequest { tool_choice, has_tools, has_bare_finish, has_fallback, .. } = prepared;
         Self { tool_choice, has_tools, has_bare_finish, has_fallback, counted: Usage::default() }
     }
 }

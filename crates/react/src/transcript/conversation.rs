@@ -17,7 +17,10 @@ use super::history::UnpairedCalls;
 /// Fails if the conversation is empty, a call has no result, or a result does not follow its call,
 /// because providers reject requests with an empty conversation or unpaired calls. The error
 /// contains the conversation without the new messages.
-pub fn append_to_conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
+pub(crate) fn append_to_conversation(
+    earlier: &Transcript,
+    new: Vec<Message>,
+) -> Result<Transcript, AgentError> {
     append(earlier, new, false)
 }
 
@@ -55,7 +58,7 @@ pub(crate) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
 
 /// Sets the creation time of each message that has none to the current time. Drivers call this
 /// function before they create a run, because a run does not read the system clock.
-pub fn set_timestamps(messages: &mut [Message]) {
+pub(crate) fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
         *message = message.clone().with_created_at(now);

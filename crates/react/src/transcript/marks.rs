@@ -39,7 +39,7 @@ pub(crate) fn summary_message(text: impl Into<String>, kept: usize) -> Message {
 
 /// Returns the number of messages directly before the summary `message` that were not summarized.
 /// `None` if `message` is not a summary.
-pub fn unsummarized_count(message: &Message) -> Option<usize> {
+pub(crate) fn unsummarized_count(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY_KEY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
 }
@@ -59,13 +59,13 @@ pub(crate) fn replaced_offset(message: &Message) -> Option<usize> {
 }
 
 /// Creates the message that announces a hand-off to the model of the agent `to`.
-pub(crate) fn hand_off_message(to: &str, reason: &str) -> Message {
+pub(crate) fn handoff_message(to: &str, reason: &str) -> Message {
     let message = hint_message(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     with_metadata_entry(message, HAND_OFF_KEY, Value::from(to))
 }
 
 /// Returns the name of the next agent if `message` announces a hand-off.
-pub(crate) fn hand_off_target(message: &Message) -> Option<&str> {
+pub(crate) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HAND_OFF_KEY).filter(|_| is_hint(message))?.as_str()
 }
 

@@ -6,7 +6,7 @@ use haft_core::message::{MessageBody, TranscriptView};
 
 /// Returns a description of the first call without a result, or of the first result without a call.
 /// Results must directly follow the reply with their calls. `None` if each call has its result.
-pub fn find_unpaired_call(view: &TranscriptView) -> Option<String> {
+pub(crate) fn find_unpaired_call(view: &TranscriptView) -> Option<String> {
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for message in view.iter() {
         match message.body() {

@@ -322,7 +322,7 @@ async fn call_that_requires_an_approval_beside_an_answer() {
 
 /// The answer is used although a stop tool was called beside it, or a hand-off.
 #[tokio::test]
-async fn answer_precedes_a_stop_tool_and_a_hand_off() {
+async fn answer_precedes_a_stop_tool_and_a_handoff() {
     for (strategy, executed) in [(EARLY, 0), (EXHAUSTIVE, 1)] {
         let log = Log::default();
         let model = ScriptedModel::new().reply(reply("count finish(1)"));

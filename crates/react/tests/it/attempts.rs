@@ -240,7 +240,7 @@ async fn suspended_call_counts_once() {
 
 /// The number of calls continues after a hand-off.
 #[tokio::test]
-async fn maximum_holds_across_hand_offs() {
+async fn maximum_holds_across_handoffs() {
     let (add, count) = with_call_counter(&add_tool());
     let tools = Toolset::new().with_tool(add.map_policy(|policy| policy.with_max_calls(2)));
     let front = ScriptedModel::new().reply_calls([sum("a", 1)]).reply_calls([(

@@ -355,7 +355,7 @@ fn effect_is_returned_until_the_review_is_reported() {
     let checks = Checks { results: true, ..Checks::default() };
     let config = RunConfig { checks, ..RunConfig::default() };
     let mut run = Run::new(&config, "1 + 1?".into()).unwrap();
-    assert!(judge(&mut run, CheckVerdict::Results(Verdict::Pass)).is_err());
+    assert!(judge(&mut run, CheckVerdict::Results(Verdict::Pass.into())).is_err());
     assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
     let call = ToolCall::new("a", "add", "{}");
     let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
@@ -369,7 +369,7 @@ fn effect_is_returned_until_the_review_is_reported() {
         run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
         reviewed = Some(calls);
     }
-    judge(&mut run, CheckVerdict::Results(stop(&reviewed.unwrap()))).unwrap();
+    judge(&mut run, CheckVerdict::Results(stop(&reviewed.unwrap()).into())).unwrap();
     let Effect::Done(answer) = advance(&mut run).unwrap() else { panic!("{run:?}") };
     assert_eq!(answer.text, "2");
 }

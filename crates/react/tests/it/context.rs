@@ -1,6 +1,7 @@
 //! Tests of requests with a shortened context: omitted steps, the latest steps only, and summaries.
 
 use expect_test::expect;
+use futures::StreamExt as _;
 use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
 use haft_core::{
     Schema, ToolCall,
@@ -9,8 +10,8 @@ use haft_core::{
     model::{ChatResponse, FinishReason},
 };
 use haft_react::{
-    Effect, JsonReact, Outcome, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig, TextReact,
-    run::ContextConfig,
+    Effect, JsonReact, Outcome, OutputStrategy, ReactAgent, ReactAgentBuilder, Run, RunConfig, RunHandle,
+    RunScope, TextReact, run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -442,19 +443,20 @@ fn repeated_effect_requests_one_summary() {
 }
 
 /// A run that stops requests no summary. It requests the summary when it continues.
-#[test]
-fn stopping_run_requests_no_summary() {
-    let mut run = run_before_summary();
-    run.stop_after_step(true);
-    assert!(matches!(advance(&mut run), Err(AgentErrorKind::Stopped)));
-    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
-    apply(&mut run, Outcome::Replied(Err(too_long_error()))).unwrap();
-    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
-    // A summary in flight is not abandoned.
-    run.stop_after_step(true);
-    assert!(matches!(advance(&mut run).unwrap(), Effect::Compact(_)));
-    apply(&mut run, Outcome::Compacted(Ok(Box::new(ChatResponse::new("Sums."))))).unwrap();
-    assert!(matches!(advance(&mut run), Err(AgentErrorKind::Stopped)));
+#[tokio::test]
+async fn stopping_run_requests_no_summary() {
+    let compactor = ScriptedModel::new().reply_text("Sums.");
+    let agent = builder(&ScriptedModel::new()).compactor(compactor.clone()).build().unwrap();
+    let (handle, mut run) = (RunHandle::new(), run_before_summary());
+    let scope = RunScope::new(&mut run, handle.bind("").context);
+    handle.stop_after_step().unwrap();
+    let effect = advance(&mut run).unwrap();
+    let outcomes: Vec<_> = agent.perform(&run, effect, &scope).collect().await;
+    assert!(matches!(outcomes[..], [Err(AgentErrorKind::Stopped)]), "{outcomes:?}");
+    assert_eq!(compactor.requests().len(), 0);
+    let effect = advance(&mut run).unwrap();
+    let outcomes: Vec<_> = agent.perform(&run, effect, &scope).collect().await;
+    assert!(matches!(outcomes[..], [Ok(Outcome::Compacted(Ok(_)))]), "{outcomes:?}");
 }
 
 /// A driver that crashes while a summary is requested requests it again, so both requests count.

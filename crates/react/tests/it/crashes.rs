@@ -11,8 +11,10 @@ use haft_core::{
 };
 use haft_react::{
     Effect, Outcome, Run, RunConfig, Verdict,
+    hook::Judgement,
     run::{
-        CallBatch, CalledTool, Check, CheckVerdict, Checks, ContextConfig, ModelReply, Prepared, ReadyCall,
+        CallBatch, Check, CheckVerdict, Checks, ContextConfig, ModelReply, PreparedRequest, ReadyCall,
+        ToolSnapshot,
     },
 };
 use proptest::{
@@ -138,8 +140,8 @@ fn nested_calls(call: &ToolCall) -> Vec<PendingCall> {
 }
 
 /// Returns the properties of the tools.
-fn called_tools() -> BTreeMap<String, CalledTool> {
-    let again = CalledTool { idempotent: true, retries: 1, ..CalledTool::default() };
+fn called_tools() -> BTreeMap<String, ToolSnapshot> {
+    let again = ToolSnapshot { idempotent: true, retries: 1, ..ToolSnapshot::default() };
     BTreeMap::from([("again".to_owned(), again)])
 }
 
@@ -219,7 +221,7 @@ impl<'p> Process<'p> {
             }
             match effect {
                 Effect::Prepare => {
-                    apply(&mut self.run, Outcome::Prepared(Prepared::default())).unwrap();
+                    apply(&mut self.run, Outcome::Prepared(PreparedRequest::default())).unwrap();
                     self.record_event();
                 }
                 Effect::Chat if self.overflows() => {
@@ -243,8 +245,8 @@ impl<'p> Process<'p> {
                     let response = replies
                         .next()
                         .map_or_else(|| ChatResponse::new("Done."), |calls| reply_with_calls(calls));
-                    let (tools, verdict, reports) = (called_tools(), Verdict::Pass, Vec::new());
-                    let reply = ModelReply { reply: response.into(), tools, verdict, reports };
+                    let (tools, judgement) = (called_tools(), Judgement::default());
+                    let reply = ModelReply { reply: response.into(), tools, judgement };
                     apply(&mut self.run, Outcome::Replied(Ok(Box::new(reply)))).unwrap();
                     self.record_event();
                 }
@@ -253,7 +255,7 @@ impl<'p> Process<'p> {
                 Effect::Check(Check::Answer(_)) => {
                     let accepted = self.accepted.next().copied().unwrap_or(true);
                     let verdict = if accepted { Verdict::Pass } else { Verdict::retry("no") };
-                    judge(&mut self.run, CheckVerdict::Answer(verdict)).unwrap();
+                    judge(&mut self.run, CheckVerdict::Answer(verdict.into())).unwrap();
                     self.record_event();
                 }
                 Effect::Done(_) => return true,

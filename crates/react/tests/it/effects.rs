@@ -6,7 +6,7 @@ use haft_core::{
 use haft_react::{
     Dialect, Effect, Outcome, Run,
     dialect::{Prompt, Reply},
-    run::{CheckVerdict, Prepared},
+    run::{CheckVerdict, PreparedRequest},
 };
 
 /// Advances `run` to its next effect other than [`Effect::Prepare`], and returns this effect.
@@ -19,7 +19,7 @@ pub(crate) fn advance_at(run: &mut Run, millis: i64) -> Result<Effect, AgentErro
     let now = Timestamp::from_unix_millis(millis);
     loop {
         match run.next(now)? {
-            Effect::Prepare => run.apply(Outcome::Prepared(Prepared::default()), now)?,
+            Effect::Prepare => run.apply(Outcome::Prepared(PreparedRequest::default()), now)?,
             effect => return Ok(effect),
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn suspend(run: &mut Run, pending: PendingCall) -> Result<(), AgentEr
 
 /// Reports a verdict without reports.
 pub(crate) fn judge(run: &mut Run, verdict: CheckVerdict) -> Result<(), AgentErrorKind> {
-    apply(run, Outcome::checked(verdict))
+    apply(run, Outcome::Checked(verdict))
 }
 
 /// Returns the next request of `run`, formatted by `dialect`.

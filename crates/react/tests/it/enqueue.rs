@@ -273,7 +273,7 @@ async fn messages_do_not_reach_an_agent_used_as_a_tool() {
 
 /// After a hand-off, the messages of the run handle reach the next agent.
 #[tokio::test]
-async fn message_reaches_the_agent_after_a_hand_off() {
+async fn message_reaches_the_agent_after_a_handoff() {
     let reception = ScriptedModel::new().reply_calls([("a", "transfer_to_kitchen", "{}")]);
     let kitchen = ScriptedModel::new().reply_calls([("b", "ask", "{}")]).reply_text("With bread.");
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);

@@ -264,25 +264,28 @@ async fn error_of_a_hook_names_the_extension() {
     let extensions = |name: &str| -> [Hook; 4] {
         let extension = Extension::new(name);
         [
-            ("request hook", extension.clone().dynamic_instructions(|_| async { Err("no".into()) })),
-            ("request hook", extension.clone().prepare(|_, _| async { Err("no".into()) })),
+            (
+                "dynamic instructions hook",
+                extension.clone().dynamic_instructions(|_| async { Err("no".into()) }),
+            ),
+            ("prepare hook", extension.clone().prepare(|_, _| async { Err("no".into()) })),
             ("reply hook", extension.clone().after_reply(|_, _| async { Err("no".into()) })),
-            ("answer hook", extension.output_validator(|_, _| async { Err("no".into()) })),
+            ("output validator", extension.output_validator(|_, _| async { Err("no".into()) })),
         ]
     };
     let panicking = |name: &str| -> [Hook; 4] {
         let extension = Extension::new(name);
         [
-            ("request hook", extension.clone().dynamic_instructions(|_| async { panic!("no") })),
-            ("request hook", extension.clone().prepare(|_, _| async { panic!("no") })),
+            ("dynamic instructions hook", extension.clone().dynamic_instructions(|_| async { panic!("no") })),
+            ("prepare hook", extension.clone().prepare(|_, _| async { panic!("no") })),
             ("reply hook", extension.clone().after_reply(|_, _| async { panic!("no") })),
-            ("answer hook", extension.output_validator(|_, _| async { panic!("no") })),
+            ("output validator", extension.output_validator(|_, _| async { panic!("no") })),
         ]
     };
     let hooks = extensions("failing").into_iter().map(|hook| ("failing", "no", hook));
     let panicking = panicking("panicking").into_iter().map(|hook| ("panicking", "it panicked", hook));
     for (name, problem, (hook, extension)) in hooks.chain(panicking) {
-        let is_after_reply = ["reply hook", "answer hook"].contains(&hook);
+        let is_after_reply = ["reply hook", "output validator"].contains(&hook);
         let model =
             if is_after_reply { ScriptedModel::new().reply_text("Hi.") } else { ScriptedModel::new() };
         let agent = ReactAgent::builder(model).extension(extension).build().unwrap();

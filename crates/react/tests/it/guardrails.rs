@@ -854,7 +854,7 @@ fn run_sends_no_request_before_the_verdict() {
         let Effect::Check(Check::Input(messages)) = advance(&mut run).unwrap() else { panic!() };
         assert_eq!(texts(&messages), ["Go."]);
     }
-    judge(&mut run, CheckVerdict::Input(Verdict::Pass)).unwrap();
-    assert!(judge(&mut run, CheckVerdict::Input(Verdict::Pass)).is_err());
+    judge(&mut run, CheckVerdict::Input(Verdict::Pass.into())).unwrap();
+    assert!(judge(&mut run, CheckVerdict::Input(Verdict::Pass.into())).is_err());
     assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
 }

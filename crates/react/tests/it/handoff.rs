@@ -110,7 +110,7 @@ async fn next_agent_gets_the_whole_conversation() {
 /// If a reply contains a hand-off and other calls, every call gets a result. Only the first
 /// hand-off of a reply takes place.
 #[tokio::test]
-async fn calls_beside_a_hand_off_get_results() {
+async fn calls_beside_a_handoff_get_results() {
     let reception = empty_script().reply_calls([
         ("a", "add", r#"{"x":1,"y":1}"#),
         ("b", "transfer_to_bar", "{}"),
@@ -136,7 +136,7 @@ async fn calls_beside_a_hand_off_get_results() {
 /// The agents have no hand-off tool for an unknown agent. If the model calls such a tool, the call
 /// fails and the current agent continues.
 #[tokio::test]
-async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
+async fn handoff_to_an_unknown_agent_is_an_unknown_tool() {
     let reception =
         empty_script().reply_calls([("a", "transfer_to_cellar", "{}")]).reply_text("There is no cellar.");
     let answer = restaurant([&reception, &empty_script(), &empty_script()])
@@ -152,7 +152,7 @@ async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
 /// After the maximum number of hand-offs, a further hand-off is denied and the current agent
 /// answers.
 #[tokio::test]
-async fn number_of_hand_offs_is_limited() {
+async fn number_of_handoffs_is_limited() {
     let reception = empty_script()
         .reply_calls([("a", "transfer_to_kitchen", r#"{"reason":"1"}"#)])
         .reply_calls([("c", "transfer_to_kitchen", r#"{"reason":"2"}"#)])
@@ -167,7 +167,7 @@ async fn number_of_hand_offs_is_limited() {
 
 /// All agents share one run, so the limit on repeated calls also ends a cycle of hand-offs.
 #[tokio::test]
-async fn cyclic_hand_offs_end_the_run() {
+async fn cyclic_handoffs_end_the_run() {
     let calls = |model: ScriptedModel, to: &str| model.reply_calls([("", to, "{}")]);
     let (mut reception, mut kitchen) = (empty_script(), empty_script());
     for _ in 0..4 {
@@ -218,7 +218,7 @@ async fn decision_reaches_the_agent_of_the_suspended_call() {
 
 /// A hand-off takes place only after the suspended calls in the same reply have results.
 #[tokio::test]
-async fn suspended_call_delays_a_hand_off() {
+async fn suspended_call_delays_a_handoff() {
     let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}"), ("b", "pay", "{}")]);
     let kitchen = empty_script().reply_text("Thanks.");
     let restaurant = || {
@@ -259,7 +259,7 @@ async fn next_question_goes_to_the_last_agent() {
 /// With `HandoffHistory::Question`, the model of the next agent receives the question and the
 /// reason for the hand-off, but not the steps of the previous agent. The transcript stays complete.
 #[tokio::test]
-async fn hand_off_can_carry_only_the_question() {
+async fn handoff_can_carry_only_the_question() {
     let reception = empty_script().reply_calls([("a", "add", r#"{"x":1,"y":1}"#)]).reply_calls([(
         "b",
         "transfer_to_kitchen",
@@ -298,7 +298,7 @@ async fn agents_have_their_own_dialects_and_outputs() {
 }
 
 #[tokio::test]
-async fn cancellation_after_a_hand_off_closes_every_call() {
+async fn cancellation_after_a_handoff_closes_every_call() {
     let reception = empty_script().reply_calls([("a", "transfer_to_kitchen", "{}")]);
     let kitchen = empty_script().reply_calls([("b", "hang", "{}")]);
     let hang = tool_without_parameters("hang", std::future::pending::<()>);
@@ -325,7 +325,7 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
 
 /// `HandoffGroup::filtered` offers only the hand-offs that its filter allows.
 #[tokio::test]
-async fn hand_offs_can_be_restricted() {
+async fn handoffs_can_be_restricted() {
     let model = empty_script().reply_text("Hello.");
     let agents = || ["reception", "kitchen", "bar"].map(|name| (name, agent(&model, Toolset::new())));
     let restaurant =
@@ -466,7 +466,7 @@ async fn forced_call_does_not_apply_to_the_next_agent() {
 
 /// A queued call to a stop tool does not end the run, so the hand-off takes place.
 #[tokio::test]
-async fn queued_stop_tool_does_not_prevent_a_hand_off() {
+async fn queued_stop_tool_does_not_prevent_a_handoff() {
     let reception = empty_script().reply_calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
     let tools = calculator().with_tool(push());
     let kitchen = empty_script().reply_text("Done.");
@@ -498,7 +498,7 @@ async fn omissions_do_not_apply_to_the_next_agent() {
 }
 
 #[tokio::test]
-async fn pushed_calls_run_before_a_hand_off() {
+async fn pushed_calls_run_before_a_handoff() {
     let reception = empty_script().reply_calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
     let kitchen = empty_script().reply_text("3.");
     let tools = calculator().with_tool(push());

@@ -99,7 +99,7 @@ fn assert_hook_failed(kind: &AgentErrorKind, expected: &str, message: &str) {
 
 /// A result guardrail rewrites the text of a typed hand-off. The hook still receives the arguments.
 #[tokio::test]
-async fn rewritten_result_of_a_hand_off_keeps_its_arguments() {
+async fn rewritten_result_of_a_handoff_keeps_its_arguments() {
     let (model, kitchen, record) = (ordering_model(), kitchen_model(), Record::default());
     let guardrail = Guardrail::result("short", |_, _| async { Ok(Verdict::Replace("ok".into())) });
     let group = restaurant(builder(&model).guardrail(guardrail), &kitchen, &order(&record));
@@ -176,7 +176,7 @@ async fn typed_argument_is_validated_in_every_dialect() {
 
 /// A streamed run calls the same hooks, and leaves the same transcript and usage.
 #[tokio::test]
-async fn streamed_hand_off_is_equal_to_a_whole_one() {
+async fn streamed_handoff_is_equal_to_a_whole_one() {
     let record = Record::default();
     let group = || restaurant(builder(&ordering_model()), &kitchen_model(), &order(&record));
     let whole = group().run("A soup.").await.unwrap().into_answer().unwrap();
@@ -313,7 +313,7 @@ async fn hook_runs_after_a_saved_run_is_resumed() {
 /// The condition is evaluated before each request, and decides whether the tool is offered. A call
 /// to a tool that is not offered fails like a call to an unknown tool.
 #[tokio::test]
-async fn disabled_hand_off_is_not_offered() {
+async fn disabled_handoff_is_not_offered() {
     let model = ScriptedModel::new()
         .reply_calls([("a", "order", r#"{"dish":"soup","table":7}"#)])
         .reply_calls([("b", "order", r#"{"dish":"soup","table":7}"#)]);

@@ -43,7 +43,7 @@ fn pushing_tools() -> Toolset {
 /// A reply contains a hand-off and a call that pushes a call to a tool with an approval. After the
 /// approval, the pushed call is executed first, then the hand-off takes place.
 #[tokio::test]
-async fn suspended_pushed_call_is_executed_before_the_hand_off() {
+async fn suspended_pushed_call_is_executed_before_the_handoff() {
     let a = ScriptedModel::new().reply_calls([("1", "push", "{}"), ("2", "transfer_to_b", "{}")]);
     let b = ScriptedModel::new().reply_text("Done.");
     let group = group(agent(&a, pushing_tools()), agent(&b, Toolset::new()));
@@ -83,7 +83,7 @@ async fn message_during_a_hidden_step_reaches_the_next_agent() {
 /// A stop tool of the same reply takes precedence over the hand-off. If the run continues, the
 /// model can hand off in a later reply.
 #[tokio::test]
-async fn unused_hand_off_does_not_block_a_later_hand_off() {
+async fn unused_handoff_does_not_block_a_later_handoff() {
     let a = ScriptedModel::new()
         .reply_calls([("1", "add", r#"{"x":1,"y":1}"#), ("2", "transfer_to_b", "{}")])
         .reply_calls([("3", "transfer_to_b", "{}")]);

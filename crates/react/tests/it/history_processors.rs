@@ -188,7 +188,7 @@ async fn broken_views_end_the_run() {
         let builder = ReactAgent::builder(model).tools(calculator());
         let agent = builder.extension(extension).build().unwrap();
         let error = agent.run("Go.").await.unwrap_err();
-        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "request hook", .. }));
+        assert!(matches!(&*error.kind, AgentErrorKind::HookFailed { hook: "history processor", .. }));
         let report = format!("{error:?}");
         assert!(report.contains(problem) && report.contains("\"e\""), "{report}");
         assert!(!report.contains("secret"), "{report}");

@@ -248,9 +248,9 @@ async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
     });
     let hangs = hangs.hook_timeout(Duration::from_secs(1));
     for (agent, expected) in [
-        (fails, "the request hook of the agent failed: the clock is broken"),
-        (panics, "the request hook of the agent failed: it panicked"),
-        (hangs, "the request hook of the agent failed: it took longer than 1s"),
+        (fails, "the dynamic instructions hook of the agent failed: the clock is broken"),
+        (panics, "the prepare hook of the agent failed: it panicked"),
+        (hangs, "the prepare hook of the agent failed: it took longer than 1s"),
     ] {
         let error = agent.build().unwrap().run("Add.").await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::HookFailed { .. }));

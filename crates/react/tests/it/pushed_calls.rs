@@ -171,7 +171,7 @@ async fn queue_handle_is_closed_after_its_call() {
 /// A hand-off is part of a reply, so it cannot be pushed. The rejected push must not prevent a
 /// later hand-off.
 #[tokio::test]
-async fn hand_off_cannot_be_pushed() {
+async fn handoff_cannot_be_pushed() {
     let push = pushing_tool("push", |calls| calls.push_call("transfer_to_kitchen", json!({})));
     let reception = ScriptedModel::new().reply_calls([("a", "push", "{}")]).reply_calls([(
         "b",

@@ -11,7 +11,7 @@ use haft_core::{
 };
 use haft_react::{
     Dialect, Effect, NativeCalls, Outcome, OutputStrategy, Run, RunConfig, TextReact,
-    run::{CallBatch, ContextConfig, Delivery, Prepared},
+    run::{CallBatch, ContextConfig, Delivery, PreparedRequest},
     transcript::is_enqueued,
 };
 use proptest::{
@@ -216,8 +216,11 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
             Effect::Prepare => {
                 let is_before_extraction = run.config().outputs.is_some() && run.answer_schema().is_none();
                 let has_bare_finish = is_before_extraction && dialect.reserved_name(None).is_some();
-                run.apply(Outcome::Prepared(Prepared { has_bare_finish, ..Prepared::default() }), now)
-                    .unwrap();
+                run.apply(
+                    Outcome::Prepared(PreparedRequest { has_bare_finish, ..PreparedRequest::default() }),
+                    now,
+                )
+                .unwrap();
             }
             Effect::Chat => {
                 assert_view(scenario, &run, &request(&run, dialect));

@@ -1,5 +1,6 @@
 //! Tests of decisions that a run remembers for later calls.
 
+use futures::StreamExt as _;
 use haft_core::{
     RunInput, RunOutput, Schema, Tool, ToolCall, ToolDefinition, ToolName, Toolset,
     agent::SuspendedRun,
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
-    effects::{advance, reply, suspend},
+    effects::{advance, apply, reply, suspend},
     tools::{pushing_tool, tool_without_parameters},
 };
 
@@ -337,8 +338,8 @@ async fn remembered_decision_covers_pushed_calls() {
 
 /// The approvals of the host also cover the waiting calls of a run whose driver crashed while other
 /// calls were executed.
-#[test]
-fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
+#[tokio::test]
+async fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
     let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
     assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
     let tool_calls = ["1", "2"].map(|id| ToolCall::new(id, "pay", "{}")).into();
@@ -353,7 +354,14 @@ fn approvals_of_the_host_cover_calls_of_a_crashed_run() {
     let mut run: Run = serde_json::from_value(json!(run)).unwrap();
     let approvals = Approvals::new();
     approvals.extend(ApprovalRule::new(None, &pending, &Decision::approved().for_tool()));
-    let _ = RunScope::new(&mut run, RunContext { approvals: Some(approvals), ..RunContext::default() });
+    let context = RunContext { approvals: Some(approvals), ..RunContext::default() };
+    let scope = RunScope::new(&mut run, context);
+    let agent = agent(&ScriptedModel::new());
+    let effect = advance(&mut run).unwrap();
+    let outcomes: Vec<_> = agent.perform(&run, effect, &scope).collect().await;
+    for outcome in outcomes {
+        apply(&mut run, outcome.unwrap()).unwrap();
+    }
     assert_eq!(run.pending_calls(), []);
 }
 

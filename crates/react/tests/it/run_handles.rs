@@ -2,22 +2,21 @@
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunInput, Schema, ToolCall, Toolset,
+    Message, RunInput, Schema, Timestamp, Toolset,
     agent::{AgentErrorKind, SuspendedRun},
-    call::{Decision, Decisions, Pending, PendingCall, PendingKind},
-    message::AssistantMessage,
-    model::{ChatResponse, ModelError},
+    call::{Decision, Decisions},
+    model::ModelError,
     tool::RunContext,
 };
 use haft_react::{
     Effect, HandoffGroup, Outcome, ReactAgent, Router, Run, RunConfig, RunHandle, RunScope,
     router::{Route, RouteTable},
-    run::{Delivery, Prepared, RunError},
+    run::{Delivery, RunError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-use crate::effects::{apply, reply, suspend};
+use crate::{effects::apply, tools::tool_without_parameters};
 
 fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::new(model.clone(), Toolset::new()).unwrap()
@@ -42,25 +41,32 @@ pub(crate) fn attached_run(handle: &RunHandle) -> (RunScope, Run) {
 
 /// A driver may report a decision itself and continue the run. The handle then still delivers its
 /// messages.
-#[test]
-fn handle_stays_open_while_a_driver_decides() {
+#[tokio::test]
+async fn handle_stays_open_while_a_driver_decides() {
+    let model = ScriptedModel::new().reply_calls([("a", "look", "{}")]).reply_text("Done.");
+    let tools =
+        Toolset::new().with_tool(tool_without_parameters("look", || async { "seen" })).external(|_| true);
+    let agent = ReactAgent::new(model.clone(), tools).unwrap();
     let handle = RunHandle::new();
     let (scope, mut run) = attached_run(&handle);
-    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Prepare));
-    apply(&mut run, Outcome::Prepared(Prepared::default())).unwrap();
-    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Chat));
-    let call = ToolCall::new("a", "look", json!({}).to_string());
-    let message = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };
-    reply(&mut run, ChatResponse::new(message)).unwrap();
-    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Call(_)));
-    suspend(&mut run, PendingCall { call, pending: Pending::new(PendingKind::External) }).unwrap();
-    assert!(matches!(scope.next(&mut run).unwrap(), Effect::Wait(_)));
-
-    apply(&mut run, Outcome::Decided { id: "a".to_owned(), decision: Decision::output("given") }).unwrap();
-    handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
-    while !matches!(scope.next(&mut run).unwrap(), Effect::Call(_)) {}
-    assert_eq!(run.undelivered_messages().count(), 1);
-    scope.close(&mut run);
+    loop {
+        let effect = run.next(Timestamp::default()).unwrap();
+        let is_done = matches!(effect, Effect::Done(_));
+        if let Effect::Wait(_) = effect {
+            handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
+            let decision = Decision::output("given");
+            apply(&mut run, Outcome::Decided { id: "a".to_owned(), decision }).unwrap();
+            continue;
+        }
+        let mut outcomes = agent.perform(&run, effect, &scope);
+        while let Some(outcome) = outcomes.next().await {
+            apply(&mut run, outcome.unwrap()).unwrap();
+        }
+        if is_done {
+            break;
+        }
+    }
+    assert_eq!(model.requests()[1].messages.iter().last().unwrap().text(), "Hurry.");
     assert_closed(&handle);
 }
 

@@ -335,7 +335,7 @@ proptest! {
             let Effect::Check(Check::Answer(output)) = advance_at(&mut run, now).unwrap() else { panic!("no check") };
             assert_round_trip(&run);
             let replaced = Output::new(format!("{}!", output.text));
-            judge(&mut run, CheckVerdict::Answer(Verdict::Replace(replaced))).unwrap();
+            judge(&mut run, CheckVerdict::Answer(Verdict::Replace(replaced).into())).unwrap();
             assert_round_trip(&run);
             let Effect::Done(answer) = advance_at(&mut run, now).unwrap() else { panic!("the run is not done") };
             let saved = serde_json::to_string(&answer).unwrap();

@@ -4,23 +4,22 @@ use std::sync::atomic::Ordering;
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunEvent, RunInput, RunOutput, Tool as _, ToolContext, ToolError, Toolset,
-    agent::{AgentError, AgentErrorKind, RunLimits},
+    Message, RunEvent, RunInput, RunOutput, Timestamp, Tool as _, ToolContext, ToolError, Toolset,
+    agent::{AgentError, AgentErrorKind},
     call::{Decision, Pending, PendingKind, ToolResponse},
     tool::{DynamicTool, RunContext},
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    Effect, HandoffGroup, Outcome, ReactAgent, RunHandle, Verdict,
+    HandoffGroup, Outcome, ReactAgent, RunHandle, Verdict,
     router::{Route, RouteTable},
-    run::{Delivery, Prepared, RunError},
+    run::{Delivery, RunError},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::{
     dialect_scripts::{SCRIPTS, Script, reloaded, run_or_stream},
-    effects::apply,
     pairing::assert_paired,
     run_handles::attached_run,
     tools::{add_tool, calculator, pushing_tool, tool_without_parameters, with_call_counter},
@@ -141,15 +140,6 @@ async fn rejected_answer_is_not_repeated() {
     stopped(agent.run(handle.bind("Hi.")).await);
 }
 
-/// If a limit also ends the run, the reason is the request to stop.
-#[tokio::test]
-async fn stop_has_priority_over_a_limit() {
-    let model = Script::Native.call(ScriptedModel::new(), ("a", "stop", "{}"));
-    let agent = ReactAgent::new(model, tools()).unwrap();
-    let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-    stopped(agent.run(RunHandle::new().bind(RunInput::new("Stop.").with_limits(limits))).await);
-}
-
 /// A run whose calls wait for decisions is suspended. Its resumption is a new request to run.
 #[tokio::test]
 async fn suspended_run_continues_after_its_resumption() {
@@ -197,15 +187,18 @@ async fn history_processor_can_stop_the_run() {
 }
 
 /// With a driver of its own, the run continues after the error.
-#[test]
-fn scope_withdraws_the_request_to_stop() {
+#[tokio::test]
+async fn error_withdraws_the_request_to_stop() {
     let handle = RunHandle::new();
+    let agent = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
     let (scope, mut run) = attached_run(&handle);
     handle.stop_after_step().unwrap();
-    assert!(matches!(scope.next(&mut run), Err(AgentErrorKind::Stopped)));
-    assert!(matches!(scope.next(&mut run), Ok(Effect::Prepare)));
-    apply(&mut run, Outcome::Prepared(Prepared::default())).unwrap();
-    assert!(matches!(scope.next(&mut run), Ok(Effect::Chat)));
+    let effect = run.next(Timestamp::default()).unwrap();
+    let outcomes: Vec<_> = agent.perform(&run, effect, &scope).collect().await;
+    assert!(matches!(outcomes[..], [Err(AgentErrorKind::Stopped)]), "{outcomes:?}");
+    let effect = run.next(Timestamp::default()).unwrap();
+    let outcomes: Vec<_> = agent.perform(&run, effect, &scope).collect().await;
+    assert!(matches!(outcomes[..], [Ok(Outcome::Prepared(_))]), "{outcomes:?}");
 }
 
 /// A child agent in the step runs to its end. The handle belongs to the parent.

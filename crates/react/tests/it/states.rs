@@ -18,9 +18,10 @@ use haft_core::{
 use haft_react::{
     LimitAction, Outcome, Output, Run, RunConfig, Verdict,
     entries::SavedEntries,
+    hook::Judgement,
     run::{
-        Called, CheckVerdict, Checks, ContextConfig, Delivery, NestedUse, NewArguments, NextAgent, Prepared,
-        RunState,
+        CheckVerdict, Checks, ContextConfig, Delivery, FinishedCall, NestedUsage, NewArguments, NextAgent,
+        PreparedRequest, RunState,
     },
 };
 use proptest::{
@@ -196,7 +197,11 @@ impl WatchedRun {
 }
 
 fn prepared(verdict: Verdict<()>) -> Outcome {
-    Outcome::Prepared(Prepared { has_tools: true, verdict, ..Prepared::default() })
+    Outcome::Prepared(PreparedRequest {
+        has_tools: true,
+        judgement: verdict.into(),
+        ..PreparedRequest::default()
+    })
 }
 
 fn text(text: &str) -> Outcome {
@@ -224,16 +229,16 @@ fn called(id: &str) -> Outcome {
 
 /// Creates the result of a call at which a hook ends the run.
 fn ended(id: &str) -> Outcome {
-    Outcome::Called(Box::new(Called {
-        id: id.to_owned(),
-        result: done(),
-        ends_run: true,
-        reports: Vec::new(),
-    }))
+    let (id, judgement) = (id.to_owned(), Verdict::end("over").into());
+    Outcome::Called(Box::new(FinishedCall { id, result: done(), judgement }))
 }
 
 fn reported() -> Outcome {
-    Outcome::Reported { reports: Vec::new(), ends_run: true }
+    Outcome::Judged(Verdict::end("over").into())
+}
+
+fn enqueued() -> Outcome {
+    Outcome::Enqueued { message: Box::new(Message::user("More?")), delivery: Delivery::NextRequest }
 }
 
 fn pending(id: &str) -> Outcome {
@@ -246,8 +251,8 @@ fn decided(id: &str, decision: Decision) -> Outcome {
 }
 
 fn judged(calls: &[&str], verdict: &Verdict<NewArguments>) -> Outcome {
-    let verdicts = calls.iter().map(|id| ((*id).to_owned(), verdict.clone()));
-    Outcome::checked(CheckVerdict::Calls(verdicts.collect()))
+    let verdicts = calls.iter().map(|id| ((*id).to_owned(), verdict.clone().into()));
+    Outcome::Checked(CheckVerdict::Calls(verdicts.collect()))
 }
 
 fn time_is_up() -> Outcome {
@@ -285,8 +290,8 @@ fn limited() -> RunConfig {
 
 /// The configuration of runs with a stop tool and a hand-off tool.
 fn with_special_tools(checks: Checks) -> RunConfig {
-    let (stop_on, hand_off_tools) = (["stop".to_owned()].into(), ["transfer".to_owned()].into());
-    RunConfig { stop_on, hand_off_tools, ..with_checks(checks) }
+    let (stop_on, handoff_tools) = (["stop".to_owned()].into(), ["transfer".to_owned()].into());
+    RunConfig { stop_on, handoff_tools, ..with_checks(checks) }
 }
 
 /// Plays a script on a new run, and returns the transitions.
@@ -304,9 +309,7 @@ fn play_steps() -> BTreeSet<Arrow> {
         run.next();
         run.apply(prepared(Verdict::end("no")));
         run.next();
-        run.apply(prepared(Verdict::Pass));
-        run.run.stop_after_step(true);
-        run.next();
+        run.apply(enqueued());
         run.request(time_is_up());
         run.request(failed(ModelError::EmptyResponse));
 
@@ -327,12 +330,22 @@ fn play_steps() -> BTreeSet<Arrow> {
     })
 }
 
+fn play_limit_of_nested_run() -> BTreeSet<Arrow> {
+    play(&RunConfig::default(), |run| {
+        run.next();
+        run.apply(prepared(Verdict::Pass));
+        let limit = Some(Limit::ToolCalls(1));
+        run.apply(Outcome::Nested(NestedUsage { limit, ..NestedUsage::default() }));
+        run.next();
+    })
+}
+
 fn play_checks() -> BTreeSet<Arrow> {
     play(&with_checks(all_checks()), |run| {
         run.next();
         run.apply(time_is_up());
         run.next();
-        run.apply(Outcome::checked(CheckVerdict::Input(Verdict::Pass)));
+        run.apply(Outcome::Checked(CheckVerdict::Input(Judgement::default())));
         run.request(calls(&["a"]));
         run.next();
         run.apply(time_is_up());
@@ -341,10 +354,10 @@ fn play_checks() -> BTreeSet<Arrow> {
         run.next();
         run.apply(called("a"));
         run.next();
-        run.apply(Outcome::checked(CheckVerdict::Results(Verdict::Pass)));
+        run.apply(Outcome::Checked(CheckVerdict::Results(Judgement::default())));
         run.request(text("Done."));
         run.next();
-        run.apply(Outcome::checked(CheckVerdict::Answer(Verdict::Pass)));
+        run.apply(Outcome::Checked(CheckVerdict::Answer(Judgement::default())));
     })
 }
 
@@ -363,7 +376,7 @@ fn play_ends_of_calls(config: &RunConfig, first: &str) -> BTreeSet<Arrow> {
     played.collect()
 }
 
-fn play_hand_offs() -> BTreeSet<Arrow> {
+fn play_handoffs() -> BTreeSet<Arrow> {
     play(&with_special_tools(Checks::default()), |run| {
         run.request(calls(&["transfer"]));
         run.next();
@@ -387,12 +400,7 @@ fn play_summaries() -> BTreeSet<Arrow> {
         run.next();
         run.apply(time_is_up());
     });
-    let stopped = play(&compacting(), |run| {
-        run.request(too_long());
-        run.run.stop_after_step(true);
-        run.next();
-    });
-    [in_time, too_late, stopped].into_iter().flatten().collect()
+    [in_time, too_late].into_iter().flatten().collect()
 }
 
 fn play_final_request() -> BTreeSet<Arrow> {
@@ -410,12 +418,13 @@ fn diagram_has_the_transitions_of_runs() {
     let checks_answer = Checks { answer: true, ..Checks::default() };
     let played = [
         play_steps(),
+        play_limit_of_nested_run(),
         play_checks(),
         play_ends_of_calls(&RunConfig::default(), "a"),
         play_ends_of_calls(&with_special_tools(Checks::default()), "stop"),
         play_ends_of_calls(&with_special_tools(checks_answer), "stop"),
         play_ends_of_calls(&with_special_tools(Checks::default()), "transfer"),
-        play_hand_offs(),
+        play_handoffs(),
         play_summaries(),
         play_final_request(),
     ];
@@ -467,7 +476,7 @@ fn outcomes(run: &Run) -> Vec<Outcome> {
         time_is_up(),
         Outcome::LimitReached(Limit::ToolCalls(1)),
         Outcome::Entries(SavedEntries::new()),
-        Outcome::Nested(NestedUse { requests: 1, ..NestedUse::default() }),
+        Outcome::Nested(NestedUsage { requests: 1, ..NestedUsage::default() }),
     ];
     fitting.into_iter().chain(any_state).collect()
 }
@@ -494,9 +503,13 @@ fn decisions(id: &str) -> [Outcome; 3] {
 
 fn outcomes_of_check(ids: &[&str]) -> Vec<Outcome> {
     let arguments = NewArguments { arguments: json!({}), repairs: Vec::new() };
-    let input = verdicts(vec![Message::user("Go on.")]).map(CheckVerdict::Input).map(Outcome::checked);
-    let results = verdicts(Output::new("Done.")).map(CheckVerdict::Results).map(Outcome::checked);
-    let answer = verdicts(Output::new("Done.")).map(CheckVerdict::Answer).map(Outcome::checked);
+    let input = verdicts(vec![Message::user("Go on.")])
+        .map(|it| CheckVerdict::Input(it.into()))
+        .map(Outcome::Checked);
+    let results =
+        verdicts(Output::new("Done.")).map(|it| CheckVerdict::Results(it.into())).map(Outcome::Checked);
+    let answer =
+        verdicts(Output::new("Done.")).map(|it| CheckVerdict::Answer(it.into())).map(Outcome::Checked);
     let each = ids.iter().flat_map(|id| verdicts(arguments.clone()).map(|verdict| judged(&[*id], &verdict)));
     let all = verdicts(arguments.clone()).map(|verdict| judged(ids, &verdict));
     input.into_iter().chain(results).chain(answer).chain(all).chain(each).collect()
@@ -527,10 +540,9 @@ proptest! {
         for (action, choice) in choices {
             match action {
                 0..3 => run.next(),
-                3 => match choice.index(4) {
-                    0 => run.run.stop_after_step(true),
-                    1 => run.run.recover(),
-                    2 => run.run.set_limits(RunLimits::default()),
+                3 => match choice.index(3) {
+                    0 => run.run.recover(),
+                    1 => run.run.set_limits(RunLimits::default()),
                     _ => drop(run.run.enqueue("More?", Delivery::Idle)),
                 },
                 _ => {

@@ -190,7 +190,7 @@ async fn changed_outputs_are_validated_and_change_the_text() {
         match agent.build().unwrap().run("?").await {
             Ok(output) => assert_eq!((output.text().unwrap(), fits), (r#"{"sum":8}"#, true)),
             Err(error) => {
-                assert_eq!((hook_of(&error), fits), ("answer hook", false));
+                assert_eq!((hook_of(&error), fits), ("output validator", false));
                 assert!(format!("{error:?}").contains("expected integer"), "{error:?}");
             }
         }
@@ -246,7 +246,7 @@ async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let mut run = agent.create_run("2 + 2?".into()).unwrap();
     let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
     let error = end.unwrap_err();
-    assert_eq!(format!("{error:?}"), "the answer hook of the agent failed: the database is away");
+    assert_eq!(format!("{error:?}"), "the output validator of the agent failed: the database is away");
     assert_eq!(error.transcript.messages().last().unwrap().text(), "It is 4.");
     assert_eq!(error.usage.requests, 1);
 
@@ -266,7 +266,7 @@ async fn panic_or_timeout_of_a_validator_is_a_typed_error() {
     });
     for (agent, expected) in [(hangs, "it took longer than 3s"), (panics, "it panicked")] {
         let error = agent.build().unwrap().run("2 + 2?").await.unwrap_err();
-        assert_eq!(format!("{error:?}"), format!("the answer hook of the agent failed: {expected}"));
+        assert_eq!(format!("{error:?}"), format!("the output validator of the agent failed: {expected}"));
         assert_eq!(error.transcript.len(), 2);
     }
 }
@@ -333,8 +333,8 @@ fn check_continues_after_a_crash() {
     assert_eq!(loaded, run);
     loaded.recover();
     assert_eq!(checked_answer(&mut loaded).text, "4");
-    judge(&mut loaded, CheckVerdict::Answer(Verdict::Pass)).unwrap();
-    assert!(judge(&mut loaded, CheckVerdict::Answer(Verdict::retry("too late"))).is_err());
+    judge(&mut loaded, CheckVerdict::Answer(Verdict::Pass.into())).unwrap();
+    assert!(judge(&mut loaded, CheckVerdict::Answer(Verdict::retry("too late").into())).is_err());
     let Effect::Done(answer) = advance(&mut loaded).unwrap() else { panic!("the run is not done") };
     assert_eq!((&*answer.text, answer.transcript.len()), ("4", 2));
 }

@@ -319,7 +319,7 @@ async fn finish_beside_a_call_waits_for_the_result() {
 
 /// The move ends with a hand-off, because the next agent can have another model.
 #[tokio::test]
-async fn hand_off_ends_the_move_to_json() {
+async fn handoff_ends_the_move_to_json() {
     let waiter = ScriptedModel::new()
         .reply_text(r#"{"name": "transfer_to_kitchen", "arguments": {"reason": "food"}}"#);
     let kitchen = ScriptedModel::new().reply_text("Pizza.");

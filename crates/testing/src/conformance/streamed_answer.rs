@@ -42,7 +42,7 @@ impl StreamedAnswer {
     pub(super) fn check(&self, answer: &RunAnswer, report: &mut Report) {
         let is_reply = matches!(answer.stop_reason, StopReason::Finished | StopReason::LimitReached);
         let is_changed = answer.guardrails.iter().any(|report| {
-            report.stage == GuardrailStage::Answer
+            matches!(report.stage, GuardrailStage::Reply | GuardrailStage::Answer)
                 && matches!(report.action, GuardrailAction::Rewrite | GuardrailAction::Block)
         });
         if !is_reply || is_changed || !self.is_accepted {

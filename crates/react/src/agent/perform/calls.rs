@@ -13,15 +13,15 @@ use haft_core::{
 };
 use tokio::time::Instant;
 
-use super::{OutcomeSender, Performance, send, send_if};
+use super::{OutcomeSender, Performer, send, send_if};
 use crate::{
     Outcome,
     hook::HookEvent,
     queue::QueueScope,
-    run::{CallBatch, Called, NestedUse, ReadyCall},
+    run::{CallBatch, FinishedCall, NestedUsage, ReadyCall},
 };
 
-impl Performance {
+impl Performer {
     /// Performs [`Effect::Call`](crate::Effect::Call): executes the calls in parallel, within the
     /// remaining time of the run. At the time limit, the calls are cancelled. Calls that end within
     /// their grace period have their results.
@@ -53,7 +53,7 @@ impl Performance {
         self.refuse_changed_tools(&mut batch, &inputs.tools, &outcomes).await;
         budget.begin_calls(&self.run);
         let is_in_time = self.execute(&inputs.tools, batch, &outcomes).await?;
-        let nested = || Some(budget.take_use()).filter(|nested| *nested != NestedUse::default());
+        let nested = || Some(budget.take_use()).filter(|nested| *nested != NestedUsage::default());
         send_if(&outcomes, || nested().map(Outcome::Nested)).await;
         if self.scope.is_cancelled() {
             return Err(AgentErrorKind::Cancelled);
@@ -121,8 +121,8 @@ impl Performance {
         if !hooks.has(HookEvent::Result) {
             return (Outcome::called(id, result), None);
         }
-        let is_hand_off = self.run.config().hand_off_tools.contains(&result.name);
-        let arguments = result.output().filter(|_| is_hand_off).and_then(|it| it.structured.clone());
+        let is_handoff = self.run.config().handoff_tools.contains(&result.name);
+        let arguments = result.output().filter(|_| is_handoff).and_then(|it| it.structured.clone());
         let unjudged = ToolResult {
             outcome: CallResult::Failed(Failure::new(
                 FailureKind::Failed,
@@ -131,16 +131,15 @@ impl Performance {
             warnings: Vec::new(),
             ..result.clone()
         };
-        let (mut result, reports, ends_run) =
-            match hooks.judge_result(result, tools, &self.hook_context()).await {
-                Ok(judged) => judged,
-                Err(error) => return (Outcome::called(id, unjudged), Some(error)),
-            };
+        let (mut result, judgement) = match hooks.judge_result(result, tools, &self.hook_context()).await {
+            Ok(judged) => judged,
+            Err(error) => return (Outcome::called(id, unjudged), Some(error)),
+        };
         if let (Some(arguments), CallResult::Done(output)) = (arguments, &mut result.outcome) {
             // The hook of the hand-off needs its typed arguments.
             output.structured.get_or_insert(arguments);
         }
-        (Outcome::Called(Box::new(Called { id, result, ends_run, reports })), None)
+        (Outcome::Called(Box::new(FinishedCall { id, result, judgement })), None)
     }
 
     /// Removes the calls from `batch` whose tools have another definition than the one that the

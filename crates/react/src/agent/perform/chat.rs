@@ -11,17 +11,17 @@ use haft_core::{
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{OutcomeSender, Performance, prepare::current_dialect, send};
+use super::{OutcomeSender, Performer, prepare::current_dialect, send};
 use crate::{
     Dialect, Outcome,
     agent::{clock::with_time_limit, reply_events::ReplyEvents, scope::StepInputs, trace_content},
     dialect::{Prompt, Reply, ReplyContext, StreamParser, read_failed_generation, read_reply, stream_parser},
-    hook::{HookEvent, Verdict},
+    hook::{HookEvent, Judgement},
     host_panic::{catch_dialect_panic, model_name},
-    run::{CalledTool, ModelReply},
+    run::{ModelReply, ToolSnapshot},
 };
 
-impl Performance {
+impl Performer {
     /// Performs [`Effect::Chat`](crate::Effect::Chat).
     pub(super) async fn chat(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
         let inputs = self.inputs(&outcomes).await?;
@@ -36,16 +36,14 @@ impl Performance {
             }
         };
         let hooks = &self.agent.0.hooks;
-        let mut judged = (Verdict::Pass, Vec::new());
-        let mut reply = reply;
+        let (mut reply, mut judgement) = (reply, Judgement::default());
         if hooks.has(HookEvent::Reply) {
             // The usage is known to the run even if a hook fails.
             send(&outcomes, Outcome::Used(reply.usage)).await;
-            (reply, judged) = hooks.judge_reply(reply, &self.hook_context()).await?;
+            (reply, judgement) = hooks.judge_reply(reply, &self.hook_context()).await?;
         }
-        let tools = CalledTool::of_calls(&reply.message.tool_calls, &inputs.tools);
-        let (verdict, reports) = judged;
-        Ok(Some(Outcome::Replied(Ok(Box::new(ModelReply { reply, tools, verdict, reports })))))
+        let tools = ToolSnapshot::of_calls(&reply.message.tool_calls, &inputs.tools);
+        Ok(Some(Outcome::Replied(Ok(Box::new(ModelReply { reply, tools, judgement })))))
     }
 
     fn build_request(&self, inputs: &StepInputs) -> Result<ChatRequest, AgentErrorKind> {

@@ -3,14 +3,15 @@
 use futures::future::join_all;
 use haft_core::agent::AgentErrorKind;
 
-use super::{OutcomeSender, Performance};
+use super::{OutcomeSender, Performer};
 use crate::{
     Outcome,
     agent::clock::with_time_limit,
-    run::{Check, CheckVerdict, Checked, ReadyCall},
+    hook::Judgement,
+    run::{Check, CheckVerdict, NewArguments, ReadyCall},
 };
 
-impl Performance {
+impl Performer {
     /// Performs [`Effect::Check`](crate::Effect::Check). Inputs and calls are judged within the
     /// remaining time of the run. A received answer waits for the hooks, whose own timeout applies.
     pub(super) async fn check(
@@ -19,29 +20,28 @@ impl Performance {
         outcomes: OutcomeSender,
     ) -> Result<Option<Outcome>, AgentErrorKind> {
         let (hooks, cx) = (&self.agent.0.hooks, self.hook_context());
-        let checked = match check {
+        let verdict = match check {
             Check::Input(messages) => {
                 let judged = with_time_limit(self.run.time_left(), hooks.judge_input(messages, &cx)).await?;
                 let Some(judged) = judged else { return Ok(Some(self.time_is_up())) };
-                let (verdict, reports) = judged?;
-                Checked { verdict: CheckVerdict::Input(verdict), reports }
+                CheckVerdict::Input(judged?)
             }
             Check::Calls(calls) => {
                 let judged =
                     with_time_limit(self.run.time_left(), self.judge_calls(&calls, &outcomes)).await?;
                 let Some(judged) = judged else { return Ok(Some(self.time_is_up())) };
-                judged?
+                CheckVerdict::Calls(judged?)
             }
             Check::Results(calls) => {
-                let (verdict, reports) = hooks.judge_results(calls, &cx).await?;
-                Checked { verdict: CheckVerdict::Results(verdict), reports }
+                let check = |output| self.run.check_structure(output);
+                CheckVerdict::Results(hooks.judge_results(calls, &cx, check).await?)
             }
             Check::Answer(output) => {
-                let (verdict, reports) = hooks.judge_answer(*output, &cx).await?;
-                Checked { verdict: CheckVerdict::Answer(verdict), reports }
+                let check = |output: &_, changed| self.run.check_changed_output(output, changed);
+                CheckVerdict::Answer(hooks.judge_answer(*output, &cx, check).await?)
             }
         };
-        Ok(Some(Outcome::Checked(checked)))
+        Ok(Some(Outcome::Checked(verdict)))
     }
 
     /// Judges the calls concurrently.
@@ -49,17 +49,12 @@ impl Performance {
         &self,
         calls: &[ReadyCall],
         outcomes: &OutcomeSender,
-    ) -> Result<Checked, AgentErrorKind> {
+    ) -> Result<Vec<(String, Judgement<NewArguments>)>, AgentErrorKind> {
         let inputs = self.inputs(outcomes).await?;
         let (cx, pipeline) = (self.hook_context(), self.agent.0.tools.pipeline());
         let hooks = &self.agent.0.hooks;
         let judged = calls.iter().map(|ready| hooks.judge_call(ready, pipeline, &inputs.tools, &cx));
-        let (mut verdicts, mut reports) = (Vec::new(), Vec::new());
-        for (ready, judged) in calls.iter().zip(join_all(judged).await) {
-            let (verdict, new) = judged?;
-            verdicts.push((ready.call.id.clone(), verdict));
-            reports.extend(new);
-        }
-        Ok(Checked { verdict: CheckVerdict::Calls(verdicts), reports })
+        let judged = calls.iter().zip(join_all(judged).await);
+        judged.map(|(ready, judged)| Ok((ready.call.id.clone(), judged?))).collect()
     }
 }

@@ -10,20 +10,32 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 
-use super::{OutcomeSender, Performance, send};
+use super::{OutcomeSender, Performer, send, send_messages};
 use crate::{
     Dialect, Outcome, Run,
     agent::{scope::StepInputs, with_prices},
     dialect::dialect_for,
-    hook::{HookContext, RequestDraft, Verdict, join_instructions, run_host_code},
+    hook::{HookContext, Judgement, RequestDraft, Verdict, join_instructions, run_host_code},
     host_panic::{catch_dialect_panic, catch_panic, profile_of},
-    run::Prepared,
+    run::PreparedRequest,
 };
 
-impl Performance {
-    /// Performs [`Effect::Prepare`](crate::Effect::Prepare).
-    pub(super) async fn prepare_request(self) -> Result<Option<Outcome>, AgentErrorKind> {
+impl Performer {
+    /// Performs [`Effect::Prepare`](crate::Effect::Prepare). New messages are reported instead, and
+    /// become part of the request.
+    pub(super) async fn prepare_request(
+        self,
+        outcomes: OutcomeSender,
+    ) -> Result<Option<Outcome>, AgentErrorKind> {
+        self.scope.mailbox().check_stop()?;
+        let messages = self.scope.mailbox().take_next(&self.run);
+        if !messages.is_empty() {
+            send_messages(messages, &outcomes).await;
+            return Ok(None);
+        }
         let prepared = self.prepare().await?.1;
+        // The hooks can have stopped the run.
+        self.scope.mailbox().check_stop()?;
         // A limit of an enclosing run forbids the final request as well.
         self.scope.budget().take_request().map_err(AgentErrorKind::LimitReached)?;
         Ok(Some(Outcome::Prepared(prepared)))
@@ -36,32 +48,33 @@ impl Performance {
         if let Some(inputs) = self.scope.inputs() {
             return Ok(inputs);
         }
-        let (inputs, Prepared { verdict, reports, .. }) = self.prepare().await?;
+        let (inputs, PreparedRequest { judgement, .. }) = self.prepare().await?;
+        let Judgement { verdict, reports } = judgement;
         let deciding = reports.last().filter(|_| matches!(verdict, Verdict::Block(_) | Verdict::End(_)));
         if let Some(report) = deciding.cloned() {
             self.scope.forget_inputs();
             return Err(AgentErrorKind::Guardrail { report: Box::new(report), reports });
         }
         if !reports.is_empty() {
-            send(outcomes, Outcome::Reported { reports, ends_run: false }).await;
+            send(outcomes, Outcome::Judged(Judgement { verdict: Verdict::Pass, reports })).await;
         }
         Ok(inputs)
     }
 
     /// Lists the tools, runs the request hooks, and stores the inputs of the request in the scope.
-    async fn prepare(&self) -> Result<(StepInputs, Prepared), AgentErrorKind> {
+    async fn prepare(&self) -> Result<(StepInputs, PreparedRequest), AgentErrorKind> {
         let agent = &self.agent.0;
         let (run_id, state) = (self.context.run_id.clone(), self.context.state.clone());
         let tools = agent.tools.list(&ListContext { step: self.run.step(), run_id, state }).await;
         let cx = self.hook_context();
-        let tools = self.without_disabled_hand_offs(tools, &cx).await?;
+        let tools = self.without_disabled_handoffs(tools, &cx).await?;
         let config = self.run.config();
         let mut draft = RequestDraft::new(&tools, self.run.tool_choice().clone(), config.settings.clone());
         draft.messages = self.run.view();
         let before = draft.messages.clone();
-        let (draft, (verdict, reports)) = agent.hooks.judge_request(draft, &cx).await?;
+        let (draft, judgement) = agent.hooks.judge_request(draft, &cx).await?;
         let failed = |problem: BoxError| AgentErrorKind::HookFailed { hook: "request hook", source: problem };
-        draft.check_fixed_names(&config.hand_off_tools).map_err(|problem| failed(problem.into()))?;
+        draft.check_fixed_names(&config.handoff_tools).map_err(|problem| failed(problem.into()))?;
         let is_changed = !before.iter().map(Arc::as_ptr).eq(draft.messages.iter().map(Arc::as_ptr));
         let model_dialect = draft.model.as_deref().map(profile_of).transpose();
         let model_dialect = model_dialect.map_err(|panic| failed(panic.into()))?.map(dialect_for);
@@ -92,33 +105,33 @@ impl Performance {
             ));
         }
         inputs.tool_choice = effective_tool_choice(&self.run, inputs.tool_choice, &inputs.tools)?;
-        let prepared = Prepared { verdict, reports, ..self.describe(&inputs)? };
+        let prepared = PreparedRequest { judgement, ..self.describe(&inputs)? };
         self.scope.set_inputs(&mut inputs);
         Ok((inputs, prepared))
     }
 
     /// Returns the properties of the request that the run needs.
-    fn describe(&self, inputs: &StepInputs) -> Result<Prepared, AgentErrorKind> {
+    fn describe(&self, inputs: &StepInputs) -> Result<PreparedRequest, AgentErrorKind> {
         let dialect = current_dialect(&self.run, &inputs.dialect)?;
         let reserved = || catch_dialect_panic("Dialect::reserved_name", || dialect.reserved_name(None));
         let is_before_extraction = self.run.config().outputs.is_some() && self.run.answer_schema().is_none();
-        Ok(Prepared {
+        Ok(PreparedRequest {
             tool_choice: inputs.tool_choice.clone(),
             has_tools: !inputs.tools.is_empty(),
             has_bare_finish: is_before_extraction && reserved()?.is_some(),
             has_fallback: catch_dialect_panic("Dialect::fallback", || dialect.fallback().is_some())?,
-            ..Prepared::default()
+            ..PreparedRequest::default()
         })
     }
 
     /// Returns `tools` without the hand-off tools whose condition is not met in this step.
-    async fn without_disabled_hand_offs(
+    async fn without_disabled_handoffs(
         &self,
         tools: ToolList,
         cx: &HookContext,
     ) -> Result<ToolList, AgentErrorKind> {
         let mut disabled = BTreeSet::new();
-        for (tool, condition) in &self.agent.0.hand_off_conditions {
+        for (tool, condition) in &self.agent.0.handoff_conditions {
             let condition = Arc::clone(condition);
             let timeout = self.agent.0.hooks.timeout;
             let cx = cx.for_extension("");

@@ -1,26 +1,22 @@
 //! The events and hooks of calls that tools push to their queue.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use haft_core::{
-    Pipeline, RunEvent, Tool, ToolCall,
-    agent::{AgentErrorKind, GuardrailReport},
-    call::Decision,
-    export::async_trait,
-    pipeline::CallOutcome,
-    toolset::ToolList,
+    Pipeline, RunEvent, Tool, ToolCall, agent::AgentErrorKind, call::Decision, export::async_trait,
+    pipeline::CallOutcome, schema::Repair, toolset::ToolList,
 };
 use serde_json::Value;
 
-use super::{OutcomeSender, Performance, send_if};
+use super::{OutcomeSender, Performer, send_if};
 use crate::{
     Outcome,
     agent::events::EventSink,
-    hook::{HookContext, HookEvent, HookSet, Verdict},
+    hook::{HookContext, HookEvent, HookSet, Judgement, Verdict},
     queue::QueueHost,
     run::{CallBatch, ReadyCall},
 };
@@ -42,8 +38,10 @@ pub(super) struct PushedLog(Mutex<LogData>);
 
 #[derive(Default)]
 struct LogData {
-    reports: Vec<GuardrailReport>,
-    has_ended: bool,
+    /// The verdict is [`Verdict::End`] if a hook ends the run.
+    judgement: Judgement,
+    /// The repairs of the calls in progress, by call id.
+    repairs: BTreeMap<String, Vec<Repair>>,
     error: Option<AgentErrorKind>,
 }
 
@@ -56,9 +54,8 @@ impl PushedLog {
     pub(super) async fn finish(&self, outcomes: &OutcomeSender) -> Result<(), AgentErrorKind> {
         let error = self.lock().error.take();
         send_if(outcomes, || {
-            let LogData { reports, has_ended, .. } = mem::take(&mut *self.lock());
-            let is_empty = reports.is_empty() && !has_ended;
-            (!is_empty).then_some(Outcome::Reported { reports, ends_run: has_ended })
+            let judgement = mem::take(&mut self.lock().judgement);
+            (judgement != Judgement::default()).then_some(Outcome::Judged(judgement))
         })
         .await;
         error.map_or(Ok(()), Err)
@@ -69,7 +66,7 @@ impl PushedLog {
     }
 }
 
-impl Performance {
+impl Performer {
     /// Returns the host of the calls that calls to `tools` push, and the log of the decisions about
     /// them.
     pub(super) fn host_of_pushed_calls(&self, tools: &ToolList) -> (PushedCalls, Arc<PushedLog>) {
@@ -90,28 +87,28 @@ impl Performance {
     /// Returns the tools in `tools` whose calls can be pushed: all except hand-off tools. A
     /// hand-off must be part of a reply, since it takes effect after the calls of this reply.
     fn pushable_tools(&self, tools: &ToolList) -> ToolList {
-        let hand_offs = &self.run.config().hand_off_tools;
-        if hand_offs.is_empty() {
+        let handoffs = &self.run.config().handoff_tools;
+        if handoffs.is_empty() {
             return tools.clone();
         }
-        let compute = |tools: &ToolList| PushableTools::new(tools, hand_offs.clone());
+        let compute = |tools: &ToolList| PushableTools::new(tools, handoffs.clone());
         let cached = tools.memoize(compute);
-        if cached.hand_offs == *hand_offs { cached.tools.clone() } else { compute(tools).tools }
+        if cached.handoffs == *handoffs { cached.tools.clone() } else { compute(tools).tools }
     }
 }
 
 /// The tools whose calls can be pushed, cached in the original tool list.
 struct PushableTools {
     /// The names of the hand-off tools, which are not in `tools`.
-    hand_offs: BTreeSet<String>,
+    handoffs: BTreeSet<String>,
     tools: ToolList,
 }
 
 impl PushableTools {
-    fn new(tools: &ToolList, hand_offs: BTreeSet<String>) -> Self {
-        let is_pushable = |tool: &Arc<dyn Tool>| !hand_offs.contains(tool.definition().name().as_str());
+    fn new(tools: &ToolList, handoffs: BTreeSet<String>) -> Self {
+        let is_pushable = |tool: &Arc<dyn Tool>| !handoffs.contains(tool.definition().name().as_str());
         let tools = tools.filter_map(|tool| is_pushable(tool).then(|| Arc::clone(tool)));
-        Self { hand_offs, tools }
+        Self { handoffs, tools }
     }
 }
 
@@ -121,8 +118,8 @@ impl PushedCalls {
         for ready in batch.calls.iter_mut().filter(|ready| !ready.is_checked && ready.denied.is_none()) {
             let judged = self.hooks.judge_call(ready, &self.pipeline, &self.tools, context).await;
             let reason = match judged {
-                Ok((verdict, reports)) => {
-                    self.log.lock().reports.extend(reports);
+                Ok(Judgement { verdict, reports }) => {
+                    self.log.lock().judgement.reports.extend(reports);
                     match verdict {
                         // The pipeline must not repair the arguments again, after the hooks.
                         Verdict::Pass => {
@@ -130,12 +127,13 @@ impl PushedCalls {
                             continue;
                         }
                         Verdict::Replace(new) => {
+                            self.log.lock().repairs.insert(ready.call.id.clone(), new.repairs);
                             replace_arguments(ready, new.arguments);
                             continue;
                         }
                         Verdict::Retry(text) | Verdict::Block(text) => text,
-                        Verdict::End(_) => {
-                            self.log.lock().has_ended = true;
+                        Verdict::End(reason) => {
+                            self.log.lock().judgement.verdict = Verdict::End(reason);
                             "a guardrail ended the run".to_owned()
                         }
                     }
@@ -149,7 +147,7 @@ impl PushedCalls {
         }
         let is_over = {
             let log = self.log.lock();
-            log.has_ended || log.error.is_some()
+            matches!(log.judgement.verdict, Verdict::End(_)) || log.error.is_some()
         };
         if is_over {
             for ready in &mut batch.calls {
@@ -197,13 +195,17 @@ impl QueueHost for PushedCalls {
 
     async fn after_call(&self, outcome: CallOutcome) -> CallOutcome {
         let outcome = match (outcome, &self.context) {
-            (CallOutcome::Finished(result), Some(context)) => {
+            (CallOutcome::Finished(mut result), Some(context)) => {
+                let repairs = self.log.lock().repairs.remove(&result.call_id);
+                result.repairs.splice(0..0, repairs.into_iter().flatten());
                 let unchecked = result.clone();
                 match self.hooks.judge_result(result, &self.tools, context).await {
-                    Ok((result, reports, ends_run)) => {
-                        let mut log = self.log.lock();
-                        log.has_ended |= ends_run;
-                        log.reports.extend(reports);
+                    Ok((result, Judgement { verdict, reports })) => {
+                        let judgement = &mut self.log.lock().judgement;
+                        judgement.reports.extend(reports);
+                        if let Verdict::End(_) = verdict {
+                            judgement.verdict = verdict;
+                        }
                         CallOutcome::Finished(result)
                     }
                     Err(error) => {

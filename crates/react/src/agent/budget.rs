@@ -11,7 +11,7 @@ use haft_core::{
     usage::{Usage, UsageMeter},
 };
 
-use super::{NestedUse, Run, calls, limits};
+use crate::run::{NestedUsage, Run, denial, reached_usage_limit};
 
 /// The budget of a run: its limits, shared with its nested runs. A nested run is the run of an
 /// agent used as a tool, or any other run that a tool starts with the context of its call.
@@ -97,10 +97,10 @@ impl RunBudget {
 
     /// Takes the use of the nested runs, after the calls were executed or dropped. A request
     /// without a reported usage, for example of a dropped run, counts as a request.
-    pub(crate) fn take_use(&self) -> NestedUse {
+    pub(crate) fn take_use(&self) -> NestedUsage {
         let usage = self.take_nested_usage();
         let mut account = self.account();
-        NestedUse {
+        NestedUsage {
             usage,
             requests: std::mem::take(&mut account.nested_in_flight),
             calls: std::mem::take(&mut account.nested_calls),
@@ -187,7 +187,7 @@ impl RunBudget {
         let requests = [account.requests, account.nested_in_flight, made].into_iter();
         let requests = requests.fold(0, u32::saturating_add);
         let usage = account.usage + nested;
-        if let Some(limit) = limits::reached_usage_limit(&account.limits, requests, &usage) {
+        if let Some(limit) = reached_usage_limit(&account.limits, requests, &usage) {
             return Err(limit);
         }
         if let Some(outer) = self.outer_budget() {
@@ -238,7 +238,7 @@ impl RunBudget {
         let own = account.limited_calls.get(tool).copied().unwrap_or_default();
         let nested = account.nested_limited_calls.entry(tool.to_owned()).or_default();
         if own.saturating_add(*nested) >= maximum {
-            return Err(calls::denial(maximum));
+            return Err(denial(maximum));
         }
         *nested += 1;
         Ok(())
@@ -257,9 +257,9 @@ impl RunBudget {
 impl Account {
     fn of(run: &Run) -> Self {
         Self {
-            limits: run.data.config.limits,
+            limits: run.config().limits,
             requests: run.counted_requests(),
-            tool_calls: run.data.counts.tool_calls,
+            tool_calls: run.counted_calls(),
             usage: run.usage(),
             nested_in_flight: 0,
             nested_calls: 0,

@@ -10,10 +10,10 @@ use haft_core::{
 };
 use serde_json::Value;
 
-use super::{EndStrategy, Run, data::Purpose, state::Request};
 use crate::{
     dialect::{FINISH, Reply},
     output::parse::parse_answer,
+    run::{EndStrategy, Run, data::Purpose, state::Request},
 };
 
 /// What a reply leads to.
@@ -136,7 +136,7 @@ impl Run {
             });
             return Plan::Reject(problem.unwrap_or_default());
         }
-        self.deny_further_hand_offs(calls, &mut plans);
+        self.deny_further_handoffs(calls, &mut plans);
         if let Some(answer) = answer {
             let executes = self.data.config.end_strategy == EndStrategy::Exhaustive && !must_answer;
             close_unused(&mut plans, answer, executes);
@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Parses the arguments of `call`, a call to `finish`. The error text is for the model.
-    pub(super) fn parse_answer_call(&self, schema: &Schema, call: &ToolCall) -> Result<Value, String> {
+    pub(crate) fn parse_answer_call(&self, schema: &Schema, call: &ToolCall) -> Result<Value, String> {
         let content = match call.arguments.value() {
             Ok(value) => Content::Json { value: value.clone() },
             Err(_) => Content::text(call.arguments.to_string()),
@@ -169,13 +169,13 @@ impl Run {
 
     /// Denies hand-offs after the first one of the reply, and all hand-offs if the run has made the
     /// maximum number.
-    fn deny_further_hand_offs(&self, calls: &[ToolCall], plans: &mut [CallPlan]) {
-        let (config, made) = (&self.data.config, self.data.counts.hand_offs);
-        let is_hand_off = |call: &ToolCall| config.hand_off_tools.contains(&call.name);
+    fn deny_further_handoffs(&self, calls: &[ToolCall], plans: &mut [CallPlan]) {
+        let (config, made) = (&self.data.config, self.data.counts.handoffs);
+        let is_handoff = |call: &ToolCall| config.handoff_tools.contains(&call.name);
         let mut first: Option<&str> = None;
-        for (call, plan) in calls.iter().zip(plans).filter(|(call, _)| is_hand_off(call)) {
+        for (call, plan) in calls.iter().zip(plans).filter(|(call, _)| is_handoff(call)) {
             let problem = match first {
-                _ if made >= config.max_hand_offs => format!(
+                _ if made >= config.max_handoffs => format!(
                     "denied: the conversation was handed off {made} times for this question, which is the most: answer yourself"
                 ),
                 None => {

@@ -13,7 +13,7 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{CallBatch, CalledTool, NewArguments, ReadyCall, RunError};
+use crate::run::{CallBatch, NewArguments, ReadyCall, RunError, ToolSnapshot};
 
 /// A batch of calls, each with its state. The batch is complete when each call has a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ struct OpenCall {
     call: ToolCall,
     /// The properties of the tool that the model saw.
     #[serde(default, skip_serializing_if = "is_unknown")]
-    tool: CalledTool,
+    tool: ToolSnapshot,
     state: CallState,
     /// `true` if the call was returned for execution before.
     #[serde(default, skip_serializing_if = "Not::not")]
@@ -70,7 +70,7 @@ enum CallState {
 impl OpenCalls {
     /// Creates a batch of calls that are ready for execution. `tools` has the properties of their
     /// tools, by name.
-    pub(crate) fn new(calls: Vec<ToolCall>, tools: &BTreeMap<String, CalledTool>) -> Self {
+    pub(crate) fn new(calls: Vec<ToolCall>, tools: &BTreeMap<String, ToolSnapshot>) -> Self {
         let open = |call: ToolCall| OpenCall {
             tool: tools.get(&call.name).cloned().unwrap_or_default(),
             call,
@@ -191,7 +191,7 @@ impl OpenCalls {
 
     /// Returns the call in progress with this `id`, and the properties of its tool. Fails if no
     /// call in progress has this id.
-    pub(crate) fn find_in_progress(&self, id: &str) -> Result<(&ToolCall, &CalledTool), RunError> {
+    pub(crate) fn find_in_progress(&self, id: &str) -> Result<(&ToolCall, &ToolSnapshot), RunError> {
         let is_open =
             |open: &&OpenCall| matches!(open.state, CallState::InProgress { .. }) && open.call.id == id;
         let open = self.0.iter().find(is_open).ok_or_else(|| RunError::NotInProgress(id.to_owned()))?;
@@ -500,6 +500,6 @@ fn unexecuted_result(call: &ToolCall, outcome: Outcome, now: Timestamp) -> Arc<T
     })
 }
 
-fn is_unknown(tool: &CalledTool) -> bool {
-    *tool == CalledTool::default()
+fn is_unknown(tool: &ToolSnapshot) -> bool {
+    *tool == ToolSnapshot::default()
 }

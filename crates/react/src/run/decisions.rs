@@ -127,7 +127,6 @@ impl Run {
     /// - The rules that were added since the previous call of this method, or since the run was
     ///   loaded, are added to [`RunContext::approvals`], if it is set. It is then replaced with a
     ///   handle that also contains the other rules of the run.
-    /// - Each call that waits for an approval and is covered by a rule gets its decision.
     pub(crate) fn apply_approvals(&mut self, context: &mut RunContext) {
         self.set_principal(context);
         let new = mem::take(&mut self.new_approvals);
@@ -139,13 +138,6 @@ impl Run {
             all.extend(context.approvals.iter().flat_map(Approvals::rules));
             all.extend(self.data.approvals.iter().cloned());
             context.approvals = Some(all);
-        }
-        if let Some(approvals) = &context.approvals {
-            let rules = approvals.rules();
-            let principal = self.data.principal.clone();
-            if let Some(batch) = self.data.state.batch_mut() {
-                decide_covered_calls(batch, &rules, principal.as_deref());
-            }
         }
     }
 
@@ -174,20 +166,31 @@ impl Run {
 
     /// Decides each waiting call of `batch` that a rule of this run covers.
     pub(super) fn decide_remembered(&self, batch: &mut Batch) {
-        if !self.data.approvals.is_empty() {
-            decide_covered_calls(batch, &self.data.approvals, self.data.principal.as_deref());
+        if self.data.approvals.is_empty() {
+            return;
+        }
+        for (id, decision) in self.covered_decisions_in(batch, &self.data.approvals) {
+            // An approval or a denial fits each call that waits for an approval.
+            let _ = batch.calls.decide(&id, decision);
         }
     }
-}
 
-fn decide_covered_calls(batch: &mut Batch, rules: &[ApprovalRule], principal: Option<&str>) {
-    for PendingCall { call, pending } in batch.calls.undecided_calls() {
-        let PendingKind::Approval { arguments } = &pending.kind else { continue };
-        let definition = || pending.definition.clone();
-        if let Some(rule) = ApprovalRule::find(rules, principal, &call.name, definition, arguments) {
-            // An approval or a denial fits each call that waits for an approval.
-            let _ = batch.calls.decide(&call.id, rule.decision());
-        }
+    /// Returns the decisions about the calls that wait for an approval and that one of `rules`
+    /// covers, each with the id of its call.
+    pub(crate) fn covered_decisions(&self, rules: &[ApprovalRule]) -> Vec<(String, Decision)> {
+        let batch = self.data.state.batch().filter(|_| !rules.is_empty());
+        batch.map(|batch| self.covered_decisions_in(batch, rules)).unwrap_or_default()
+    }
+
+    fn covered_decisions_in(&self, batch: &Batch, rules: &[ApprovalRule]) -> Vec<(String, Decision)> {
+        let principal = self.data.principal.as_deref();
+        let decide = |PendingCall { call, pending }: PendingCall| {
+            let PendingKind::Approval { arguments } = &pending.kind else { return None };
+            let definition = || pending.definition.clone();
+            let rule = ApprovalRule::find(rules, principal, &call.name, definition, arguments)?;
+            Some((call.id, rule.decision()))
+        };
+        batch.calls.undecided_calls().into_iter().filter_map(decide).collect()
     }
 }
 
