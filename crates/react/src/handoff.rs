@@ -6,7 +6,10 @@ mod transfer;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use futures::{
+    future::{BoxFuture, FutureExt as _, ready},
+    stream::BoxStream,
+};
 use haft_core::{
     Agent, RunEvent, RunInput, RunOutput, Transcript,
     agent::{AgentError, AgentErrorKind, RunStart},
@@ -287,14 +290,12 @@ impl HandoffGroup {
         match effect {
             Effect::Handoff(handoff) => {
                 let (agents, run, shared) = (self.clone(), run.clone(), scope.clone());
-                outcome_stream(
-                    scope,
-                    |_| async move { agents.hand_off(run, handoff, &shared).await.map(Some) },
-                )
+                let hand_off = async move { agents.hand_off(run, handoff, &shared).await.map(Some) };
+                outcome_stream(scope, |_| hand_off.boxed())
             }
             effect => match self.agent(run.agent().unwrap_or_default()) {
                 Ok(agent) => agent.perform(run, effect, scope),
-                Err(error) => outcome_stream(scope, |_| async move { Err(error) }),
+                Err(error) => outcome_stream(scope, |_| ready(Err(error)).boxed()),
             },
         }
     }

@@ -7,7 +7,7 @@ mod defects;
 use std::{
     fmt::{self, Write as _},
     mem,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use schemars::JsonSchema;
@@ -78,6 +78,25 @@ struct DefinitionInner {
     metadata: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deprecated: Option<Deprecation>,
+    #[serde(skip)]
+    fingerprint: Fingerprint,
+}
+
+/// The fingerprint of a definition, computed when it is needed first. A copy, which can be changed,
+/// has none.
+#[derive(Default)]
+struct Fingerprint(OnceLock<String>);
+
+impl Clone for Fingerprint {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Fingerprint {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl ToolDefinition {
@@ -99,6 +118,7 @@ impl ToolDefinition {
             annotations: Annotations::default(),
             metadata: Map::new(),
             deprecated: None,
+            fingerprint: Fingerprint::default(),
         }))
         .with_input_schema(input_schema)
     }
@@ -193,16 +213,19 @@ impl ToolDefinition {
     /// # Ok::<(), haft_core::tool::InvalidToolName>(())
     /// ```
     pub fn fingerprint(&self) -> String {
-        let content = json!({
-            "name": self.0.name,
-            "title": self.0.title,
-            "description": self.0.description,
-            "input_schema": self.0.input_schema,
-            "output_schema": self.0.output_schema,
-            "annotations": self.0.annotations,
-            "deprecated": self.0.deprecated,
-        });
-        sha256_hex(canonical_json(&content))
+        let compute = || {
+            let content = json!({
+                "name": self.0.name,
+                "title": self.0.title,
+                "description": self.0.description,
+                "input_schema": self.0.input_schema,
+                "output_schema": self.0.output_schema,
+                "annotations": self.0.annotations,
+                "deprecated": self.0.deprecated,
+            });
+            sha256_hex(canonical_json(&content))
+        };
+        self.0.fingerprint.0.get_or_init(compute).clone()
     }
 
     /// Returns the tool's hints about its behavior. The hints may come from a server and are
@@ -371,7 +394,9 @@ impl ToolDefinition {
     }
 
     fn modify(mut self, change: impl FnOnce(&mut DefinitionInner)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+        let inner = Arc::make_mut(&mut self.0);
+        inner.fingerprint = Fingerprint::default();
+        change(inner);
         self
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::{
-    future::{BoxFuture, FutureExt as _},
+    future::{BoxFuture, FutureExt as _, ready},
     stream::{BoxStream, Stream, StreamExt as _},
 };
 use haft_core::{
@@ -31,6 +31,9 @@ use crate::{Effect, Outcome, Run, compaction, hook::HookContext, run::Delivery};
 
 /// The outcomes of an effect.
 pub(crate) type Outcomes = BoxStream<'static, Result<Outcome, AgentErrorKind>>;
+
+/// The last outcome of an effect, if it has one.
+type LastOutcome = Result<Option<Outcome>, AgentErrorKind>;
 
 /// Sends outcomes to the driver before the effect has ended.
 type OutcomeSender = mpsc::Sender<Outcome>;
@@ -69,19 +72,20 @@ impl ReactAgent {
         scope.budget().report(run);
         let context = scope.context_of(self);
         let this = Performer { agent: self.clone(), run: run.clone(), scope: scope.clone(), context };
-        match effect {
-            Effect::Prepare => outcome_stream(scope, |outcomes| this.prepare_request(outcomes)),
-            Effect::Chat => outcome_stream(scope, |outcomes| this.chat(outcomes)),
-            Effect::Call(batch) => outcome_stream(scope, |outcomes| this.call(batch, outcomes)),
-            Effect::Check(check) => outcome_stream(scope, |outcomes| this.check(check, outcomes)),
-            Effect::Compact(part) => outcome_stream(scope, |_| this.compact(part)),
-            Effect::Handoff(handoff) => outcome_stream(scope, async move |_| {
+        let this = Box::new(this);
+        outcome_stream(scope, |outcomes| match effect {
+            Effect::Prepare => this.prepare_request(outcomes).boxed(),
+            Effect::Chat => this.chat(outcomes).boxed(),
+            Effect::Call(batch) => this.call(batch, outcomes).boxed(),
+            Effect::Check(check) => this.check(check, outcomes).boxed(),
+            Effect::Compact(part) => this.compact(part).boxed(),
+            Effect::Handoff(handoff) => {
                 let problem = format!("a hand-off by {:?} needs a `HandoffGroup`", handoff.tool);
-                Err(AgentErrorKind::UnexpectedOutcome(problem))
-            }),
-            Effect::Wait(_) => outcome_stream(scope, |outcomes| this.decide(outcomes)),
-            Effect::Done(_) => outcome_stream(scope, |outcomes| this.continue_or_close(outcomes)),
-        }
+                ready(Err(AgentErrorKind::UnexpectedOutcome(problem))).boxed()
+            }
+            Effect::Wait(_) => this.decide(outcomes).boxed(),
+            Effect::Done(_) => this.continue_or_close(outcomes).boxed(),
+        })
     }
 }
 
@@ -109,7 +113,7 @@ impl Performer {
 
     /// Performs [`Effect::Wait`]: decides the waiting calls that a remembered decision covers, and
     /// reports all messages, which are saved with the run.
-    async fn decide(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
+    async fn decide(self: Box<Self>, outcomes: OutcomeSender) -> LastOutcome {
         send_messages(self.scope.mailbox().take_all(&self.run), &outcomes).await;
         let rules = self.context.approvals.as_ref().map(Approvals::rules).unwrap_or_default();
         for (id, decision) in self.run.covered_decisions(&rules) {
@@ -120,14 +124,14 @@ impl Performer {
 
     /// Performs [`Effect::Done`]: reports the messages that continue the run, or closes the
     /// [`RunHandle`](crate::RunHandle).
-    async fn continue_or_close(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
+    async fn continue_or_close(self: Box<Self>, outcomes: OutcomeSender) -> LastOutcome {
         send_messages(self.scope.mailbox().take_or_close(&self.run), &outcomes).await;
         Ok(None)
     }
 
     /// Performs [`Effect::Compact`]: summarizes `part` with the compactor model within the
     /// remaining time of the run.
-    async fn compact(self, part: TranscriptView) -> Result<Option<Outcome>, AgentErrorKind> {
+    async fn compact(self: Box<Self>, part: TranscriptView) -> LastOutcome {
         self.scope.mailbox().check_stop()?;
         let span = tracing::info_span!("compact", haft.messages = part.len());
         self.scope.budget().take_request().map_err(AgentErrorKind::LimitReached)?;
@@ -143,16 +147,16 @@ impl Performer {
 
 /// Creates the stream of the outcomes that `perform` sends, followed by the changed entries and the
 /// outcome that it returns.
-pub(crate) fn outcome_stream<F>(scope: &RunScope, perform: impl FnOnce(OutcomeSender) -> F) -> Outcomes
-where
-    F: Future<Output = Result<Option<Outcome>, AgentErrorKind>> + Send + 'static,
-{
+pub(crate) fn outcome_stream(
+    scope: &RunScope,
+    perform: impl FnOnce(OutcomeSender) -> BoxFuture<'static, LastOutcome>,
+) -> Outcomes {
     let (sender, sent) = mpsc::channel(1);
-    let future = perform(sender);
+    let work = perform(sender);
     let work = async move {
         // Timers and tasks panic without a runtime.
         Handle::try_current().map_err(|_| AgentErrorKind::NoRuntime)?;
-        future.await
+        work.await
     };
     OutcomeStream { scope: scope.clone(), sent, work: Some(work.boxed()), last: None }.boxed()
 }
@@ -184,7 +188,7 @@ struct OutcomeStream {
     sent: mpsc::Receiver<Outcome>,
     /// The future that performs the effect. `None` after it has ended: it is dropped before its
     /// last outcome is yielded.
-    work: Option<BoxFuture<'static, Result<Option<Outcome>, AgentErrorKind>>>,
+    work: Option<BoxFuture<'static, LastOutcome>>,
     last: Option<Result<Outcome, AgentErrorKind>>,
 }
 

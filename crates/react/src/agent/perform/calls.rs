@@ -13,7 +13,7 @@ use haft_core::{
 };
 use tokio::time::Instant;
 
-use super::{OutcomeSender, Performer, send, send_if};
+use super::{LastOutcome, OutcomeSender, Performer, send, send_if};
 use crate::{
     Outcome,
     hook::HookEvent,
@@ -25,11 +25,7 @@ impl Performer {
     /// Performs [`Effect::Call`](crate::Effect::Call): executes the calls in parallel, within the
     /// remaining time of the run. At the time limit, the calls are cancelled. Calls that end within
     /// their grace period have their results.
-    pub(super) async fn call(
-        self,
-        batch: CallBatch,
-        outcomes: OutcomeSender,
-    ) -> Result<Option<Outcome>, AgentErrorKind> {
+    pub(super) async fn call(self: Box<Self>, batch: CallBatch, outcomes: OutcomeSender) -> LastOutcome {
         let inputs = match self.inputs(&outcomes).await {
             Ok(inputs) => inputs,
             Err(error) => {

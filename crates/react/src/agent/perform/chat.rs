@@ -11,7 +11,7 @@ use haft_core::{
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{OutcomeSender, Performer, prepare::current_dialect, send};
+use super::{LastOutcome, OutcomeSender, Performer, prepare::current_dialect, send};
 use crate::{
     Dialect, Outcome,
     agent::{clock::with_time_limit, reply_events::ReplyEvents, scope::StepInputs, trace_content},
@@ -23,11 +23,13 @@ use crate::{
 
 impl Performer {
     /// Performs [`Effect::Chat`](crate::Effect::Chat).
-    pub(super) async fn chat(self, outcomes: OutcomeSender) -> Result<Option<Outcome>, AgentErrorKind> {
+    pub(super) async fn chat(self: Box<Self>, outcomes: OutcomeSender) -> LastOutcome {
         let inputs = self.inputs(&outcomes).await?;
         let reply = {
             let request = self.build_request(&inputs)?;
-            let reply = with_time_limit(self.run.time_left(), self.request_reply(&inputs, &request));
+            // The future is boxed, because each wrapper would copy it.
+            let reply = Box::pin(self.request_reply(&inputs, &request));
+            let reply = with_time_limit(self.run.time_left(), reply);
             let reply = self.or_cancelled(async { reply.await?.transpose() }).await?;
             match reply {
                 None => return Ok(Some(self.time_is_up())),

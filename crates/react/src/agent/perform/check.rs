@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use haft_core::agent::AgentErrorKind;
 
-use super::{OutcomeSender, Performer};
+use super::{LastOutcome, OutcomeSender, Performer};
 use crate::{
     Outcome,
     agent::clock::with_time_limit,
@@ -14,11 +14,7 @@ use crate::{
 impl Performer {
     /// Performs [`Effect::Check`](crate::Effect::Check). Inputs and calls are judged within the
     /// remaining time of the run. A received answer waits for the hooks, whose own timeout applies.
-    pub(super) async fn check(
-        self,
-        check: Check,
-        outcomes: OutcomeSender,
-    ) -> Result<Option<Outcome>, AgentErrorKind> {
+    pub(super) async fn check(self: Box<Self>, check: Check, outcomes: OutcomeSender) -> LastOutcome {
         let (hooks, cx) = (&self.agent.0.hooks, self.hook_context());
         let verdict = match check {
             Check::Input(messages) => {

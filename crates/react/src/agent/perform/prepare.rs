@@ -10,7 +10,7 @@ use haft_core::{
     toolset::{ListContext, ToolList},
 };
 
-use super::{OutcomeSender, Performer, send, send_messages};
+use super::{LastOutcome, OutcomeSender, Performer, send, send_messages};
 use crate::{
     Dialect, Outcome, Run,
     agent::{scope::StepInputs, with_prices},
@@ -23,10 +23,7 @@ use crate::{
 impl Performer {
     /// Performs [`Effect::Prepare`](crate::Effect::Prepare). New messages are reported instead, and
     /// become part of the request.
-    pub(super) async fn prepare_request(
-        self,
-        outcomes: OutcomeSender,
-    ) -> Result<Option<Outcome>, AgentErrorKind> {
+    pub(super) async fn prepare_request(self: Box<Self>, outcomes: OutcomeSender) -> LastOutcome {
         self.scope.mailbox().check_stop()?;
         let messages = self.scope.mailbox().take_next(&self.run);
         if !messages.is_empty() {
