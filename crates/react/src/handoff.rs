@@ -257,7 +257,7 @@ impl HandoffGroup {
             RunStart::Resume { .. } => return self.check_owner(Run::new(&RunConfig::default(), input)?),
         };
         let mut run = Run::new(&self.agent(&first)?.config().for_handoffs(self.0.max_handoffs), input)?;
-        run.start_with(&first);
+        run.set_agent(&first);
         Ok(run)
     }
 

@@ -76,7 +76,7 @@ pub type HookResult<T> = Result<Verdict<T>, BoxError>;
 ///     }
 ///
 ///     async fn before_call(&self, call: CallArguments, _: &HookContext) -> HookResult<Value> {
-///         let is_tmp = call.arguments["file"].as_str().is_some_and(|file| file.starts_with("tmp/"));
+///         let is_tmp = call.arguments["file"].as_str().is_some_and(|file| file.starts_with("tmp/") && !file.contains(".."));
 ///         Ok(if is_tmp { Verdict::Pass } else { Verdict::block("only files in tmp/ can be deleted") })
 ///     }
 /// }

@@ -138,7 +138,7 @@ impl PendingQueue {
     ) -> Vec<PendingCall> {
         let (tools, pipeline, run) = (host.tools(), host.pipeline(), Arc::new(run));
         if let Some(open) = &mut self.open {
-            open.recover(Timestamp::now());
+            let _ = open.recover(Timestamp::now());
         }
         while let Some(mut batch) = self.next_batch(tools) {
             if run.cancellation.is_cancelled() || !goes_on(self) {

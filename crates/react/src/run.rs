@@ -340,12 +340,13 @@ impl Run {
     ///
     /// A model request in flight is counted as a failed request and repeated. [Interrupted
     /// calls](Self::interrupted_calls) to idempotent tools are also repeated. All other interrupted
-    /// calls get an [unconfirmed](FailureKind::Unconfirmed) failure.
+    /// calls get an [unconfirmed](FailureKind::Unconfirmed) failure, with an event.
     pub fn recover(&mut self) {
         let now = self.data.clock.now;
         self.data.clock.stop();
         if let Some(batch) = self.data.state.batch_mut() {
-            batch.calls.recover(now);
+            let unconfirmed = batch.calls.recover(now);
+            self.events.extend(unconfirmed.into_iter().map(|result| RunEvent::CallFinished { result }));
         }
         match self.take_state() {
             State::AwaitingReply(request) => {

@@ -89,6 +89,16 @@ impl ToolError {
         Self::Retry(hint.into())
     }
 
+    /// Creates a [`Denied`](Self::Denied) error. The model reads `denied: ` and `reason`.
+    pub fn denied(reason: impl Into<String>) -> Self {
+        Self::Denied(reason.into())
+    }
+
+    /// Creates a [`Fatal`](Self::Fatal) error with the message `message`.
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self::Fatal(message.into())
+    }
+
     /// Returns the kind of the error.
     pub fn kind(&self) -> FailureKind {
         match self {

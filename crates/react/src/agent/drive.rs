@@ -105,6 +105,7 @@ async fn perform_effects(
         if scope.is_cancelled() {
             return Err(AgentErrorKind::Cancelled);
         }
+        scope.emit_events(run).await;
         let effect = run.next(scope.now())?;
         let output = match &effect {
             Effect::Wait(_) => Some(RunOutput::Suspended(run.to_suspended()?)),

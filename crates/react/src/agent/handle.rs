@@ -74,8 +74,16 @@ impl RunHandle {
         input.into().with_state(self.clone())
     }
 
+    /// Binds this handle to the run with the context `context`, for example of a
+    /// [`RunScope`](crate::RunScope) of a run loaded from storage.
+    #[must_use]
+    pub fn bind_context(&self, context: RunContext) -> RunContext {
+        RunContext { state: context.state.with_value(self.clone()), ..context }
+    }
+
     /// Enqueues `message` for the run. `delivery` selects the step boundary at which the message is
-    /// delivered.
+    /// delivered. Until then, the message is in the memory of this process: for a message that must
+    /// survive a crash, use [`Run::enqueue`] and save the run.
     ///
     /// # Errors
     ///

@@ -37,8 +37,9 @@ use crate::{
 ///
 /// # Examples
 ///
-/// A driver that saves the run after each outcome. After a crash, it loads the run, creates a new
-/// scope, and goes on. The example `own-driver` keeps a journal of the outcomes instead.
+/// A driver that saves the run before each effect and after each outcome. After a crash, it loads
+/// the run, creates a new scope, and goes on: a call whose effect may have happened fails as
+/// unconfirmed. The example `own-driver` keeps a journal of the outcomes instead.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -57,6 +58,7 @@ use crate::{
 ///         Effect::Wait(pending) => unimplemented!("ask for decisions about {pending:?}"),
 ///         effect => effect,
 ///     };
+///     saved.push(serde_json::to_string(&run)?);
 ///     let mut outcomes = agent.perform(&run, effect, &scope);
 ///     while let Some(outcome) = outcomes.next().await {
 ///         run.apply(outcome?, scope.now())?;
@@ -64,7 +66,7 @@ use crate::{
 ///     }
 /// };
 /// scope.close(&mut run);
-/// assert_eq!((answer.text.as_str(), saved.len()), ("Hello!", 2));
+/// assert_eq!((answer.text.as_str(), saved.len()), ("Hello!", 4));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

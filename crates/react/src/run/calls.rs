@@ -124,7 +124,7 @@ impl Run {
         self.record_judgement(State::Calling(batch), judgement)
     }
 
-    /// Records a judgement of hooks. If a hook ends the run, closes the open calls.
+    /// Records a judgement of hooks. If a hook ends the run, closes the calls that are executed.
     pub(super) fn record_judgement(&mut self, state: State, judgement: Judgement) -> Transition {
         let Verdict::End(_) = self.record_reports(judgement) else { return state.go() };
         let State::Calling(batch) = state else { return state.fail(self.guardrail_error()) };
@@ -256,8 +256,8 @@ impl Run {
         State::Ready.go()
     }
 
-    /// Sets the name and the configuration of the agent that starts the run, in a group of agents.
-    pub(crate) fn start_with(&mut self, agent: &str) {
+    /// Sets the name of the agent that starts the run, in a group of agents.
+    pub(crate) fn set_agent(&mut self, agent: &str) {
         self.data.agent = Some(agent.to_owned());
     }
 
@@ -270,9 +270,16 @@ impl Run {
         counts
     }
 
-    /// Returns the calls that wait for a decision.
+    /// Returns the calls that wait for a decision. A decision about a call of an agent that is used
+    /// as a tool is a decision about one of [`undecided_calls`](Self::undecided_calls).
     pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.data.state.batch().map(|batch| batch.calls.pending_calls()).unwrap_or_default()
+    }
+
+    /// Returns the calls that need a decision, including calls made by agents that are used as
+    /// tools.
+    pub fn undecided_calls(&self) -> Vec<PendingCall> {
+        self.data.state.batch().map(|batch| batch.calls.undecided_calls()).unwrap_or_default()
     }
 
     /// Returns the calls of the last [`Effect::Call`] without an outcome. If the run was loaded

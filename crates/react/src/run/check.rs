@@ -116,43 +116,56 @@ impl Run {
     /// none of them runs.
     fn apply_call_checks(
         &mut self,
-        mut batch: Batch,
+        batch: Batch,
         judgements: Vec<(String, Judgement<NewArguments>)>,
     ) -> Transition {
         let ids: BTreeSet<_> = judgements.iter().map(|(id, _)| id.as_str()).collect();
         let expected = self.calls_to_check(&batch);
-        if ids != expected.iter().map(|ready| ready.call.id.as_str()).collect() {
+        let is_other = ids != expected.iter().map(|ready| ready.call.id.as_str()).collect();
+        if is_other || ids.len() != judgements.len() {
             return State::Checking(Candidate::Calls(batch)).fail(RunError::OtherCheck);
         }
-        let record = |(id, judgement)| (id, self.record_reports(judgement));
-        let verdicts: Vec<_> = judgements.into_iter().map(record).collect();
-        for (id, verdict) in verdicts {
-            let applied = match verdict {
-                Verdict::Pass => batch.calls.check(&id, None),
-                Verdict::Replace(new) => batch.calls.check(&id, Some(new)),
-                Verdict::Retry(text) => self.refuse_call(&mut batch, &id, &ToolError::retry(text)),
-                Verdict::Block(text) => self.refuse_call(&mut batch, &id, &ToolError::Denied(text)),
+        let (mut checked, mut events, mut reports) = (batch.clone(), Vec::new(), Vec::new());
+        let mut is_ended = false;
+        for (id, judgement) in judgements {
+            reports.extend(judgement.reports);
+            let applied = match judgement.verdict {
+                Verdict::Pass => checked.calls.check(&id, None),
+                Verdict::Replace(new) => checked.calls.check(&id, Some(new)),
+                Verdict::Retry(text) => self.refuse(&mut checked, &id, &ToolError::retry(text), &mut events),
+                Verdict::Block(text) => self.refuse(&mut checked, &id, &ToolError::denied(text), &mut events),
                 Verdict::End(_) => {
-                    let why = "cancelled: a guardrail ended the run";
-                    self.close_calls(batch, FailureKind::Cancelled, why);
-                    return State::Ready.fail(self.guardrail_error());
+                    is_ended = true;
+                    Ok(())
                 }
             };
             if let Err(error) = applied {
                 return State::Checking(Candidate::Calls(batch)).fail(error);
             }
         }
-        State::Calling(batch).go()
+        self.record_reports(Judgement { verdict: Verdict::<()>::Pass, reports });
+        if is_ended {
+            self.close_calls(batch, FailureKind::Cancelled, "cancelled: a guardrail ended the run");
+            return State::Ready.fail(self.guardrail_error());
+        }
+        self.events.append(&mut events);
+        State::Calling(checked).go()
     }
 
-    /// Stores the failure `error` for a call that a hook does not permit.
-    fn refuse_call(&mut self, batch: &mut Batch, id: &str, error: &ToolError) -> Result<(), RunError> {
+    /// Stores the failure `error` for a call that a hook does not permit, and adds its events.
+    fn refuse(
+        &self,
+        batch: &mut Batch,
+        id: &str,
+        error: &ToolError,
+        events: &mut Vec<RunEvent>,
+    ) -> Result<(), RunError> {
         let now = self.data.clock.now;
         let (call, result) = batch.calls.refuse(id, |call| {
             let failed = ToolResult::failed(call.id.as_str(), call.name.as_str(), error);
             Arc::new(ToolResult { started_at: now, ..failed })
         })?;
-        self.events.extend([RunEvent::CallStarted { call }, RunEvent::CallFinished { result }]);
+        events.extend([RunEvent::CallStarted { call }, RunEvent::CallFinished { result }]);
         Ok(())
     }
 

@@ -118,9 +118,8 @@ impl Run {
         }
     }
 
-    /// Counts a rejected reply. Returns `Some` if the run fails with `error`, because too many
-    /// replies in a row were rejected, or because the reply belongs to the final request after a
-    /// limit.
+    /// Counts a rejected reply. Returns `Some` if the run fails: with `error`, because too many
+    /// replies in a row were rejected, or with the limit whose final request the reply belongs to.
     pub(super) fn count_rejection(&mut self, error: impl FnOnce() -> AgentErrorKind) -> Option<Transition> {
         if let Some(limit) = self.data.purpose.limit() {
             return Some(self.reach_limit(limit));
@@ -173,7 +172,7 @@ impl Run {
 
     /// Any state: abandons the current effect, because `limit` was reached while it was performed.
     /// Calls in progress get a [timeout](FailureKind::TimedOut) failure if the time is up. Calls
-    /// that an enclosing run forbids are denied.
+    /// that an enclosing run forbids are denied. A request that it forbids ends the run.
     pub(super) fn abandon_effect(&mut self, state: State, limit: Limit) -> Transition {
         let is_time = matches!(limit, Limit::Time(_));
         if let (true, Some(time)) = (is_time, self.data.config.limits.time) {
@@ -181,7 +180,9 @@ impl Run {
         }
         match state {
             State::AwaitingReply(request) => self.abandon_request(&request),
-            State::Compacting { .. } => self.data.counts.usage += Usage::failed_request(),
+            State::Compacting { is_requested: true, .. } => {
+                self.data.counts.usage += Usage::failed_request();
+            }
             State::Calling(mut batch) if is_time => {
                 batch.calls.time_out(self.data.clock.now);
                 return State::Calling(batch).go();
@@ -196,9 +197,14 @@ impl Run {
             | State::Suspended(_)
             | State::HandingOff(_)
             | State::Ended(_) => return state.go(),
-            State::Ready | State::Preparing { .. } | State::Checking(Candidate::Input { .. }) => {}
+            State::Ready
+            | State::Preparing { .. }
+            | State::Compacting { .. }
+            | State::Checking(Candidate::Input { .. }) => {}
         }
-        State::Ready.go()
+        // The time is checked again at the step boundary. The limit of an enclosing run is not known
+        // there.
+        if is_time { State::Ready.go() } else { State::Ready.fail(AgentErrorKind::LimitReached(limit)) }
     }
 
     /// Closes each open call of `batch` with a failure whose message contains `limit`, then applies

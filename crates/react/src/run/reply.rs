@@ -201,8 +201,8 @@ impl Run {
 
     /// Records the text `generation`, which the server could not parse or validate, as
     /// [unusable](marks::is_unusable), and requests a corrected reply. `reason` is the error text
-    /// of the server. Fails with `error` if too many replies in a row were rejected, or if the
-    /// reply belongs to the final request after a limit.
+    /// of the server. Fails with `error` if too many replies in a row were rejected, and with the
+    /// limit if the reply belongs to the final request after a limit.
     pub(super) fn reject_generation(
         &mut self,
         reason: String,

@@ -1,8 +1,9 @@
-//! The states of a run, and all transitions between them.
+//! The states of a run, and the two functions that lead from each state to the next.
 //!
 //! [`Run::next`] leaves a state without an outcome, [`Run::apply`] with one. Both take the state
-//! out of the run, and each arm of their `match` returns the next state. The data of a state is in
-//! the state; data of the whole run is in [`RunData`](super::RunData).
+//! out of the run, and each arm of their `match` calls the function that returns the next state.
+//! Only [`Run::cancel`], [`Run::recover`] and [`Run::set_limits`] also change the state. The data
+//! of a state is in the state; data of the whole run is in [`RunData`](super::RunData).
 
 use std::mem;
 
@@ -32,7 +33,7 @@ pub(super) enum State {
     AwaitingReply(Request),
     /// Calls are executed.
     Calling(Batch),
-    /// All open calls wait for decisions.
+    /// No call can be executed before a decision about another call.
     Suspended(Batch),
     /// The hooks judge data.
     Checking(Candidate),
@@ -300,7 +301,8 @@ impl Run {
         mem::take(&mut self.events)
     }
 
-    /// Moves the state out of the run. The caller sets the next state.
+    /// Moves the state out of the run. The caller sets the next state, and does not call methods of
+    /// the run that read the state.
     pub(super) fn take_state(&mut self) -> State {
         mem::replace(&mut self.data.state, State::Ended(End::Cancelled))
     }

@@ -386,8 +386,9 @@ impl OpenCalls {
 
     /// Recovers the calls that were in progress when the driver crashed or was dropped. Calls to
     /// idempotent tools become ready again. All other calls get an
-    /// [unconfirmed](FailureKind::Unconfirmed) failure.
-    pub(crate) fn recover(&mut self, now: Timestamp) {
+    /// [unconfirmed](FailureKind::Unconfirmed) failure. Returns these failures.
+    pub(crate) fn recover(&mut self, now: Timestamp) -> Vec<Arc<ToolResult>> {
+        let mut unconfirmed = Vec::new();
         for open in &mut self.0 {
             let CallState::InProgress { resumed } = &mut open.state else { continue };
             open.state = if open.tool.idempotent {
@@ -395,11 +396,12 @@ impl OpenCalls {
             } else {
                 let message =
                     "unconfirmed, it may or may not have happened: the process that made the call is gone";
-                CallState::Finished {
-                    result: failure_result(&open.call, FailureKind::Unconfirmed, message, now),
-                }
+                let result = failure_result(&open.call, FailureKind::Unconfirmed, message, now);
+                unconfirmed.push(Arc::clone(&result));
+                CallState::Finished { result }
             };
         }
+        unconfirmed
     }
 
     /// Finishes all calls in progress with a [timeout](FailureKind::TimedOut) failure.
