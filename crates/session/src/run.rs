@@ -1,0 +1,133 @@
+//! Stored runs, and their owners.
+
+use std::sync::Arc;
+
+use haft_core::{Message, Timestamp, Transcript, usage::Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The status of a stored run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// A process drives the run, or will continue it.
+    Active,
+    /// The run waits for decisions.
+    Suspended,
+    /// The run has its answer.
+    Finished,
+    /// The run ended with an error.
+    Failed,
+    /// The run was cancelled.
+    Cancelled,
+}
+
+/// A new run of a session.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct NewRun {
+    /// The id, unique for its tenant.
+    pub id: String,
+    /// The new messages of the user, which are appended to the log.
+    pub messages: Vec<Arc<Message>>,
+    /// The state of the run, for example a serialized `haft_react::run::DetachedRun`.
+    pub state: Value,
+}
+
+/// A stored run.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StoredRun {
+    /// The id.
+    pub id: String,
+    /// The id of the session.
+    pub session: String,
+    /// The status.
+    pub status: RunStatus,
+    /// The last saved state.
+    pub state: Value,
+    /// The tokens and the cost.
+    pub usage: Usage,
+    /// The conversation of the run: the earlier conversation as it was when the run began, and the
+    /// messages of the run. Messages that other writers have appended since then are not included.
+    pub transcript: Transcript,
+    /// The time of the creation.
+    pub created_at: Timestamp,
+    /// The time of the last write.
+    pub updated_at: Timestamp,
+}
+
+/// The ownership of a run by one process, for a limited time. Only the last owner can write: each
+/// acquisition has a token of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// The tenant of the run.
+    pub tenant: String,
+    /// The id of the run.
+    pub run: String,
+    /// The token of this acquisition.
+    pub token: String,
+    /// The end of the lease. [`renew`](crate::SessionStore::renew) moves it.
+    pub until: Timestamp,
+}
+
+/// A write to a run. It is stored as a whole or not at all.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunUpdate {
+    /// The new messages of the run, which are appended to the log.
+    pub messages: Vec<Arc<Message>>,
+    /// The new state. `None` keeps the state.
+    pub state: Option<Value>,
+    /// The new status. `None` keeps the status. A run that is suspended or over has no owner.
+    pub status: Option<RunStatus>,
+    /// The tokens and the cost of the run so far. `None` keeps them.
+    pub usage: Option<Usage>,
+}
+
+impl NewRun {
+    /// Creates a run with the state `state` and new messages of the user.
+    pub fn new(id: impl Into<String>, state: Value, messages: Vec<Arc<Message>>) -> Self {
+        Self { id: id.into(), messages, state }
+    }
+}
+
+impl RunUpdate {
+    /// Creates an update with the state `state` and new messages.
+    pub fn new(state: Value, messages: Vec<Arc<Message>>) -> Self {
+        Self { messages, state: Some(state), ..Self::default() }
+    }
+
+    /// Sets the status.
+    #[must_use]
+    pub fn with_status(mut self, status: RunStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Sets the tokens and the cost of the run so far.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+}
+
+impl RunStatus {
+    /// Returns `true` if the run has ended.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Opens a database, and brings it to the current format.
+
+use std::path::Path;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sqlx::{
+    AnyPool, Executor as _, SqlSafeStr as _,
+    any::{AnyPoolOptions, install_default_drivers},
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
+    query_scalar,
+};
+use tokio::sync::Mutex;
+
+use super::{Kind, SqlStore};
+use crate::StoreError;
+
+/// `haft` in ASCII, in the header of an SQLite file.
+const APPLICATION_ID: i64 = 0x6861_6674;
+
+/// The characters of a path that need no escape in a URL.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+
+/// The number of connections. SQLite reads in parallel and writes one by one.
+const CONNECTIONS: u32 = 8;
+
+impl SqlStore {
+    /// Opens the database at `url`: `sqlite:FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::Unavailable`] if the database cannot be reached, with
+    /// [`StoreError::Foreign`] if the file belongs to another program, and with
+    /// [`StoreError::Newer`] if a newer version of haft has written it.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        match url.split_once(':') {
+            #[cfg(feature = "sqlite")]
+            Some(("sqlite", file)) => Self::open_file(file.strip_prefix("//").unwrap_or(file)).await,
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", _)) => Self::open_postgres(url).await,
+            scheme => {
+                let scheme = scheme.map_or(url, |(scheme, _)| scheme).to_owned();
+                let problem = "write `sqlite:FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`";
+                Err(StoreError::Unavailable { place: scheme, source: problem.into() })
+            }
+        }
+    }
+
+    /// Opens the SQLite file at `path`, and creates it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`open`](Self::open).
+    #[cfg(feature = "sqlite")]
+    pub async fn open_file(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let place = path.display().to_string();
+        let unavailable = |source| StoreError::Unavailable { place: place.clone(), source };
+        let text = path.to_str().ok_or_else(|| unavailable("the path is not UTF-8".into()))?;
+        let is_new = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+        let url = format!(
+            "sqlite://{}?mode={}",
+            utf8_percent_encode(text, PATH),
+            if is_new { "rwc" } else { "rw" }
+        );
+        install_default_drivers();
+        if !is_new {
+            check_file(&url, &place).await?;
+        }
+        let options = AnyPoolOptions::new().max_connections(CONNECTIONS).after_connect(|connection, _| {
+            Box::pin(async move {
+                // A write is on the disk before it returns.
+                let pragmas = "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+                               PRAGMA foreign_keys = ON; PRAGMA application_id = 1751213684";
+                connection.execute(pragmas).await.map(drop)
+            })
+        });
+        let pool = options.connect(&url).await.map_err(|error| unavailable(error.into()))?;
+        let migration = (1, "first", include_str!("../../migrations/0001.sqlite.sql"));
+        Self::migrated(pool, Kind::Sqlite, place, &[migration]).await
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn open_postgres(url: &str) -> Result<Self, StoreError> {
+        let place = without_password(url);
+        install_default_drivers();
+        let pool = AnyPoolOptions::new().max_connections(CONNECTIONS).connect(url).await;
+        let pool =
+            pool.map_err(|error| StoreError::Unavailable { place: place.clone(), source: error.into() })?;
+        let migration = (1, "first", include_str!("../../migrations/0001.postgres.sql"));
+        Self::migrated(pool, Kind::Postgres, place, &[migration]).await
+    }
+
+    /// Applies the new `migrations`: pairs of a version, a name and statements.
+    async fn migrated(
+        pool: AnyPool,
+        kind: Kind,
+        place: String,
+        migrations: &[(i64, &'static str, &'static str)],
+    ) -> Result<Self, StoreError> {
+        let known = migrations.last().map_or(0, |(version, ..)| *version);
+        let migrations = migrations.iter().map(|&(version, name, sql)| {
+            Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        });
+        let mut migrator = Migrator::with_migrations(migrations.collect());
+        migrator.dangerous_set_table_name("haft_migrations");
+        match migrator.run(&pool).await {
+            Ok(()) => Ok(Self { pool, kind, place, writer: Mutex::new(()) }),
+            Err(MigrateError::VersionMissing(found)) => Err(StoreError::Newer { place, found, known }),
+            Err(MigrateError::Execute(error)) => {
+                let store = Self { pool, kind, place, writer: Mutex::new(()) };
+                Err(store.error(error))
+            }
+            Err(error) => Err(StoreError::Unavailable { place, source: error.into() }),
+        }
+    }
+}
+
+/// Checks that the existing file at `url` is a database of haft, without a change to the file.
+#[cfg(feature = "sqlite")]
+async fn check_file(url: &str, place: &str) -> Result<(), StoreError> {
+    let foreign = |reason: String| StoreError::Foreign { place: place.to_owned(), reason };
+    let unavailable =
+        |error: sqlx::Error| StoreError::Unavailable { place: place.to_owned(), source: error.into() };
+    let pool = AnyPoolOptions::new().max_connections(1).connect(url).await.map_err(unavailable)?;
+    let id = query_scalar("SELECT application_id FROM pragma_application_id").fetch_one(&pool).await;
+    let tables = query_scalar("SELECT COUNT(*) FROM sqlite_schema").fetch_one(&pool).await;
+    pool.close().await;
+    let is_no_database = |error: &sqlx::Error| {
+        error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "26")
+    };
+    match (id, tables) {
+        (Ok(APPLICATION_ID), Ok(_)) => Ok(()),
+        (Ok(0_i64), Ok(0_i64)) => Ok(()),
+        (Ok(_), Ok(_)) => Err(foreign("it is an SQLite file of another program".to_owned())),
+        (Err(error), _) | (_, Err(error)) if is_no_database(&error) => {
+            Err(foreign("it is no SQLite file".to_owned()))
+        }
+        (Err(error), _) | (_, Err(error)) => Err(unavailable(error)),
+    }
+}
+
+/// Returns `url` without its password.
+#[cfg(feature = "postgres")]
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "postgres".to_owned() };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let database = path.split('?').next().unwrap_or_default();
+    format!("{scheme}://{host}/{database}")
+}

@@ -1,0 +1,91 @@
+//! Search, counts and retention.
+
+use sqlx::{FromRow, Row, any::AnyRow, query, query_as, query_scalar};
+
+use super::{SqlStore, entries::EntryRow, millis, unsigned};
+use crate::{Retention, SearchHit, StoreError, ToolStats};
+
+/// The row of a search hit.
+struct HitRow {
+    session: String,
+    entry: EntryRow,
+}
+
+impl<'r> FromRow<'r, AnyRow> for HitRow {
+    fn from_row(row: &'r AnyRow) -> Result<Self, sqlx::Error> {
+        Ok(Self { session: row.try_get("session")?, entry: EntryRow::from_row(row)? })
+    }
+}
+
+impl SqlStore {
+    pub(super) async fn search_words(
+        &self,
+        tenant: &str,
+        text: &str,
+        limit: u32,
+    ) -> Result<Vec<SearchHit>, StoreError> {
+        let (sql, words) = match self.kind.is_sqlite() {
+            true => {
+                let sql = "SELECT s.id AS session, e.position, e.run, e.kind, e.body, e.blobs, e.created_at FROM words \
+                           JOIN entries e ON e.pk = words.rowid JOIN sessions s ON s.pk = e.session \
+                           WHERE words MATCH $1 AND s.tenant = $2 ORDER BY e.pk DESC LIMIT $3";
+                // Each word is a phrase, so that it has no operators.
+                let phrases =
+                    text.split_whitespace().map(|word| format!("\"{}\"", word.replace('"', "\"\"")));
+                (sql, phrases.collect::<Vec<_>>().join(" "))
+            }
+            false => {
+                let sql = "SELECT s.id AS session, e.position, e.run, e.kind, e.body, e.blobs, e.created_at FROM words \
+                           JOIN entries e ON e.pk = words.entry JOIN sessions s ON s.pk = e.session \
+                           WHERE words.text @@ plainto_tsquery('simple', $1) AND s.tenant = $2 \
+                           ORDER BY e.pk DESC LIMIT $3";
+                (sql, text.to_owned())
+            }
+        };
+        if words.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = query_as(sql).bind(words).bind(tenant).bind(i64::from(limit)).fetch_all(&self.pool).await;
+        let rows: Vec<HitRow> = rows.map_err(|error| self.error(error))?;
+        let (sessions, rows): (Vec<_>, Vec<_>) = rows.into_iter().map(|row| (row.session, row.entry)).unzip();
+        let entries = self.read_rows(rows).await?;
+        Ok(sessions.into_iter().zip(entries).map(|(session, entry)| SearchHit { session, entry }).collect())
+    }
+
+    pub(super) async fn count_calls(&self, tenant: &str) -> Result<Vec<ToolStats>, StoreError> {
+        let sql = "SELECT tool, COUNT(*), COUNT(failure), CAST(SUM(millis) AS BIGINT), MAX(millis) FROM calls \
+                   WHERE tenant = $1 GROUP BY tool ORDER BY tool";
+        let rows = query_as(sql).bind(tenant).fetch_all(&self.pool).await;
+        let rows: Vec<(String, i64, i64, i64, i64)> = rows.map_err(|error| self.error(error))?;
+        let stats = rows.into_iter().map(|(tool, calls, failures, total, longest)| ToolStats {
+            tool,
+            calls: unsigned(calls),
+            failures: unsigned(failures),
+            mean_millis: unsigned(total) / unsigned(calls).max(1),
+            max_millis: unsigned(longest),
+        });
+        Ok(stats.collect())
+    }
+
+    pub(super) async fn delete_old(&self, retention: &Retention) -> Result<u64, StoreError> {
+        let mut write = self.write().await?;
+        let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
+        if let Some(age) = retention.events {
+            let delete = query("DELETE FROM events WHERE created_at < $1").bind(now - millis(age));
+            delete.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        }
+        let mut deleted = 0;
+        if let Some(age) = retention.sessions {
+            let sql = "SELECT pk FROM sessions WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
+                       WHERE runs.session = sessions.pk AND runs.status IN ('active', 'suspended'))";
+            let old = query_scalar(sql).bind(now - millis(age)).fetch_all(&mut *write.tx).await;
+            let old: Vec<i64> = old.map_err(|error| self.error(error))?;
+            for session in old {
+                self.remove_session(&mut write, session).await?;
+                deleted += 1;
+            }
+        }
+        self.commit(write).await?;
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,272 @@
+//! Runs, their owners, and the decisions about their calls.
+
+use std::time::Duration;
+
+use haft_core::{
+    Timestamp,
+    call::{Decision, Decisions},
+};
+use sqlx::{query, query_as, query_scalar};
+
+use super::{SqlStore, Write, entries::EntryRow, from_row, later, unreadable, unsigned};
+use crate::{
+    EntryBody, Lease, NewRun, RunStatus, RunUpdate, SessionKey, StoreError, StoredRun,
+    conversation::transcript,
+};
+
+/// The row of a run.
+struct RunRow {
+    pk: i64,
+    session: i64,
+    id: String,
+    status: String,
+    base: i64,
+    state: String,
+    usage: String,
+    token: Option<String>,
+    owned_until: i64,
+    created_at: i64,
+    updated_at: i64,
+}
+
+from_row!(RunRow { pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at });
+
+impl RunRow {
+    fn status(&self) -> Result<RunStatus, StoreError> {
+        let status = serde_json::Value::from(self.status.as_str());
+        serde_json::from_value(status).map_err(unreadable("run"))
+    }
+}
+
+const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at \
+                   FROM runs WHERE tenant = $1 AND id = $2";
+
+impl SqlStore {
+    pub(super) async fn insert_run(
+        &self,
+        key: &SessionKey,
+        run: NewRun,
+        time: Duration,
+    ) -> Result<Lease, StoreError> {
+        let NewRun { id, messages, state } = run;
+        let mut write = self.write().await?;
+        let session = self.lock_session(&mut write, key).await?;
+        let sql = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
+        let active = query_scalar(sql).bind(session.pk).fetch_optional(&mut *write.tx).await;
+        if let Some(active) = active.map_err(|error| self.error(error))? {
+            return Err(StoreError::Busy(active));
+        }
+        let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
+        self.push_entries(&mut write, key.tenant(), &session, Some(&id), &messages).await?;
+        let lease = self.new_lease(&mut write, key.tenant(), &id, time).await?;
+        let now = lease.until.unix_millis() - super::millis(time);
+        let usage = serde_json::to_string(&haft_core::usage::Usage::default()).unwrap_or_default();
+        let sql = "INSERT INTO runs (session, tenant, id, status, base, state, usage, token, owned_until, created_at, \
+                   updated_at) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9)";
+        let insert = query(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(session.head);
+        let insert = insert.bind(state.to_string()).bind(usage).bind(&lease.token);
+        let insert = insert.bind(lease.until.unix_millis()).bind(now);
+        insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        self.commit(write).await?;
+        Ok(lease)
+    }
+
+    async fn new_lease(
+        &self,
+        write: &mut Write<'_>,
+        tenant: &str,
+        run: &str,
+        time: Duration,
+    ) -> Result<Lease, StoreError> {
+        let mut token = [0_u8; 16];
+        getrandom::fill(&mut token).map_err(|error| StoreError::Database(error.to_string().into()))?;
+        let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let until = later(write.now().await.map_err(|error| self.error(error))?, time);
+        Ok(Lease { tenant: tenant.to_owned(), run: run.to_owned(), token, until })
+    }
+
+    async fn lock_run(&self, write: &mut Write<'_>, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
+        let lock = if write.is_sqlite { "" } else { " FOR UPDATE" };
+        let sql = sqlx::AssertSqlSafe(format!("{RUN}{lock}"));
+        let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&mut *write.tx).await;
+        row.map_err(|error| self.error(error))?.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))
+    }
+
+    async fn find_run(&self, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
+        let row = query_as(RUN).bind(tenant).bind(run).fetch_optional(&self.pool).await;
+        row.map_err(|error| self.error(error))?.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))
+    }
+
+    /// Returns the row of the run of `lease`, locked. Fails if another process has acquired it.
+    async fn lock_owned(&self, write: &mut Write<'_>, lease: &Lease) -> Result<RunRow, StoreError> {
+        let row = self.lock_run(write, &lease.tenant, &lease.run).await?;
+        match row.token.as_deref() == Some(lease.token.as_str()) {
+            true => Ok(row),
+            false => Err(StoreError::LeaseLost(lease.run.clone())),
+        }
+    }
+
+    pub(super) async fn read_run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError> {
+        let row = self.find_run(tenant, run).await?;
+        let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
+            .bind(row.session)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.error(error))?;
+        let columns =
+            "SELECT position, run, kind, body, blobs, created_at FROM entries WHERE session = $1 AND";
+        let earlier = format!("{columns} position <= $2 ORDER BY position");
+        let earlier = query_as::<_, EntryRow>(sqlx::AssertSqlSafe(earlier)).bind(row.session).bind(row.base);
+        let earlier = earlier.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        let mut messages = transcript(&self.read_rows(earlier).await?);
+        let own = format!("{columns} run = $2 AND position > $3 ORDER BY position");
+        let own =
+            query_as::<_, EntryRow>(sqlx::AssertSqlSafe(own)).bind(row.session).bind(run).bind(row.base);
+        let own = own.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        let own = self.read_rows(own).await?;
+        messages.extend(own.iter().filter_map(|entry| entry.message().cloned()));
+        Ok(StoredRun {
+            status: row.status()?,
+            id: row.id,
+            session,
+            state: serde_json::from_str(&row.state).map_err(unreadable("run"))?,
+            usage: serde_json::from_str(&row.usage).map_err(unreadable("run"))?,
+            transcript: messages,
+            created_at: Timestamp::from_unix_millis(row.created_at),
+            updated_at: Timestamp::from_unix_millis(row.updated_at),
+        })
+    }
+
+    pub(super) async fn find_active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {
+        let session = self.find_session(key).await?;
+        let sql = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
+        let run = query_scalar(sql).bind(session.pk).fetch_optional(&self.pool).await;
+        run.map_err(|error| self.error(error))
+    }
+
+    pub(super) async fn list_abandoned_runs(&self, limit: u32) -> Result<Vec<(String, String)>, StoreError> {
+        let mut write = self.write().await?;
+        let now = write.now().await.map_err(|error| self.error(error))?;
+        let sql =
+            "SELECT tenant, id FROM runs WHERE status = 'active' AND owned_until <= $1 ORDER BY pk LIMIT $2";
+        let runs = query_as(sql).bind(now.unix_millis()).bind(i64::from(limit));
+        let runs = runs.fetch_all(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        self.commit(write).await?;
+        Ok(runs)
+    }
+
+    pub(super) async fn acquire_run(
+        &self,
+        tenant: &str,
+        run: &str,
+        time: Duration,
+    ) -> Result<Lease, StoreError> {
+        let mut write = self.write().await?;
+        let row = self.lock_run(&mut write, tenant, run).await?;
+        if row.status()?.is_over() {
+            return Err(StoreError::RunOver(run.to_owned()));
+        }
+        let now = write.now().await.map_err(|error| self.error(error))?;
+        let until = Timestamp::from_unix_millis(row.owned_until);
+        if row.token.is_some() && until > now {
+            return Err(StoreError::Owned { run: run.to_owned(), until });
+        }
+        let lease = self.new_lease(&mut write, tenant, run, time).await?;
+        let sql = "UPDATE runs SET status = 'active', token = $2, owned_until = $3 WHERE pk = $1";
+        let update = query(sql).bind(row.pk).bind(&lease.token).bind(lease.until.unix_millis());
+        update.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        self.commit(write).await?;
+        Ok(lease)
+    }
+
+    pub(super) async fn renew_lease(&self, lease: &Lease, time: Duration) -> Result<Lease, StoreError> {
+        let mut write = self.write().await?;
+        let row = self.lock_owned(&mut write, lease).await?;
+        let until = later(write.now().await.map_err(|error| self.error(error))?, time);
+        let update = query("UPDATE runs SET owned_until = $2 WHERE pk = $1").bind(row.pk);
+        let update = update.bind(until.unix_millis()).execute(&mut *write.tx).await;
+        update.map_err(|error| self.error(error))?;
+        self.commit(write).await?;
+        Ok(Lease { until, ..lease.clone() })
+    }
+
+    pub(super) async fn save_run(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError> {
+        let RunUpdate { messages, state, status, usage } = update;
+        let mut write = self.write().await?;
+        // The session is locked first, as in every other transaction.
+        let session = self.find_run(&lease.tenant, &lease.run).await?.session;
+        let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
+            .bind(session)
+            .fetch_one(&mut *write.tx)
+            .await
+            .map_err(|error| self.error(error))?;
+        let key = SessionKey::of_tenant(lease.tenant.as_str(), session)
+            .map_err(|error| StoreError::SessionNotFound(error.0))?;
+        let session = self.lock_session(&mut write, &key).await?;
+        let row = self.lock_owned(&mut write, lease).await?;
+        let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
+        let head = match messages.is_empty() {
+            true => session.head,
+            false => {
+                self.push_entries(&mut write, &lease.tenant, &session, Some(&lease.run), &messages).await?
+            }
+        };
+        let now = write.now().await.map_err(|error| self.error(error))?;
+        let old = row.status()?;
+        let status = status.unwrap_or(old);
+        let usage =
+            usage.map(|usage| serde_json::to_string(&usage)).transpose().map_err(unreadable("run"))?;
+        // A run that waits or is over has no owner.
+        let token = Some(&lease.token).filter(|_| status == RunStatus::Active);
+        let owned_until = token.map_or(0, |_| row.owned_until);
+        let sql = "UPDATE runs SET state = $2, status = $3, usage = $4, token = $5, owned_until = $6, updated_at = $7 \
+                   WHERE pk = $1";
+        let update = query(sql).bind(row.pk).bind(state.map_or(row.state, |state| state.to_string()));
+        let update = update.bind(status.as_str()).bind(usage.unwrap_or(row.usage)).bind(token);
+        let update = update.bind(owned_until).bind(now.unix_millis());
+        update.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        self.commit(write).await?;
+        Ok(unsigned(head))
+    }
+
+    pub(super) async fn insert_decision(
+        &self,
+        tenant: &str,
+        run: &str,
+        call: &str,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut write = self.write().await?;
+        let row = self.lock_run(&mut write, tenant, run).await?;
+        let sql = "SELECT decision FROM decisions WHERE run = $1 AND call_id = $2";
+        let known: Option<String> = query_scalar(sql)
+            .bind(row.pk)
+            .bind(call)
+            .fetch_optional(&mut *write.tx)
+            .await
+            .map_err(|error| self.error(error))?;
+        if let Some(known) = known {
+            let known: Decision = serde_json::from_str(&known).map_err(unreadable("decision"))?;
+            let other = || StoreError::OtherDecision { call: call.to_owned() };
+            return if known == *decision { Ok(()) } else { Err(other()) };
+        }
+        if row.status()?.is_over() {
+            return Err(StoreError::RunOver(run.to_owned()));
+        }
+        let now = write.now().await.map_err(|error| self.error(error))?;
+        let text = serde_json::to_string(decision).map_err(unreadable("decision"))?;
+        let sql = "INSERT INTO decisions (run, call_id, decision, created_at) VALUES ($1, $2, $3, $4)";
+        let insert = query(sql).bind(row.pk).bind(call).bind(text).bind(now.unix_millis());
+        insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        self.commit(write).await
+    }
+
+    pub(super) async fn read_decisions(&self, tenant: &str, run: &str) -> Result<Decisions, StoreError> {
+        let row = self.find_run(tenant, run).await?;
+        let rows = query_as("SELECT call_id, decision FROM decisions WHERE run = $1").bind(row.pk);
+        let rows: Vec<(String, String)> =
+            rows.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        let read = |(call, decision): (String, String)| Ok((call, serde_json::from_str(&decision)?));
+        rows.into_iter().map(read).collect::<Result<_, _>>().map_err(unreadable("decision"))
+    }
+}

@@ -1,0 +1,88 @@
+//! Sessions.
+
+use haft_core::Timestamp;
+use sqlx::query;
+
+use super::{SessionRow, SqlStore, Write};
+use crate::{Session, SessionKey, StoreError};
+
+const COLUMNS: &str = "SELECT pk, id, title, head, last_event, created_at, updated_at FROM sessions";
+
+impl SqlStore {
+    pub(super) async fn create_session(
+        &self,
+        key: &SessionKey,
+        title: Option<&str>,
+    ) -> Result<Session, StoreError> {
+        let mut write = self.write().await?;
+        let now = write.now().await.map_err(|error| self.error(error))?;
+        let sql = "INSERT INTO sessions (tenant, id, title, created_at, updated_at) VALUES ($1, $2, $3, $4, $4) \
+                   ON CONFLICT (tenant, id) DO NOTHING";
+        let insert = query(sql).bind(key.tenant()).bind(key.id()).bind(title).bind(now.unix_millis());
+        insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        let session = self.lock_session(&mut write, key).await?;
+        self.commit(write).await?;
+        Ok(session.into())
+    }
+
+    /// Returns the row of a session, and locks it until the end of the transaction.
+    pub(super) async fn lock_session(
+        &self,
+        write: &mut Write<'_>,
+        key: &SessionKey,
+    ) -> Result<SessionRow, StoreError> {
+        let lock = if write.is_sqlite { "" } else { " FOR UPDATE" };
+        let sql = format!("{COLUMNS} WHERE tenant = $1 AND id = $2{lock}");
+        let row = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key.tenant()).bind(key.id());
+        let row = row.fetch_optional(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        row.ok_or_else(|| StoreError::SessionNotFound(key.id().to_owned()))
+    }
+
+    pub(super) async fn find_session(&self, key: &SessionKey) -> Result<SessionRow, StoreError> {
+        let sql = format!("{COLUMNS} WHERE tenant = $1 AND id = $2");
+        let row = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key.tenant()).bind(key.id());
+        let row = row.fetch_optional(&self.pool).await.map_err(|error| self.error(error))?;
+        row.ok_or_else(|| StoreError::SessionNotFound(key.id().to_owned()))
+    }
+
+    pub(super) async fn list_sessions(
+        &self,
+        tenant: &str,
+        before: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<Session>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE tenant = $1 AND updated_at < $2 ORDER BY updated_at DESC, pk DESC LIMIT $3"
+        );
+        let before = before.map_or(i64::MAX, Timestamp::unix_millis);
+        let rows = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(tenant).bind(before).bind(i64::from(limit));
+        let rows: Vec<SessionRow> = rows.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        Ok(rows.into_iter().map(Session::from).collect())
+    }
+
+    pub(super) async fn delete_session(&self, key: &SessionKey) -> Result<(), StoreError> {
+        let mut write = self.write().await?;
+        match self.lock_session(&mut write, key).await {
+            Ok(session) => self.remove_session(&mut write, session.pk).await?,
+            Err(StoreError::SessionNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        self.commit(write).await
+    }
+
+    /// Deletes a session and the blobs that only it uses.
+    pub(super) async fn remove_session(&self, write: &mut Write<'_>, session: i64) -> Result<(), StoreError> {
+        let words = "DELETE FROM words WHERE rowid IN (SELECT pk FROM entries WHERE session = $1)";
+        let blobs = "DELETE FROM blobs WHERE hash IN (SELECT u.hash FROM blob_uses u JOIN entries e ON e.pk = u.entry \
+                     WHERE e.session = $1) AND hash NOT IN (SELECT u.hash FROM blob_uses u JOIN entries e \
+                     ON e.pk = u.entry WHERE e.session <> $1)";
+        let rows = "DELETE FROM sessions WHERE pk = $1";
+        // PostgreSQL deletes the words with their entries.
+        let words = Some(words).filter(|_| write.is_sqlite);
+        for sql in words.into_iter().chain([blobs, rows]) {
+            let delete = query(sql).bind(session).execute(&mut *write.tx).await;
+            delete.map_err(|error| self.error(error))?;
+        }
+        Ok(())
+    }
+}
