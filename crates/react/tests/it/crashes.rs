@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haft_core::{
-    RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult,
-    call::{Decision, Pending, PendingCall, PendingKind, ResumedCall},
+    RunEvent, RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult,
+    agent::{AgentErrorKind, Limit},
+    call::{Decision, FailureKind, Pending, PendingCall, PendingKind, ResumedCall},
     message::AssistantMessage,
     model::{ChatResponse, ModelError},
 };
@@ -26,7 +27,7 @@ use proptest::{
 use serde_json::json;
 
 use crate::{
-    effects::{apply, finish, judge, suspend},
+    effects::{advance, apply, finish, judge, suspend},
     pairing::{assert_paired, assert_view_paired},
 };
 
@@ -350,4 +351,31 @@ proptest! {
         run.cancel();
         assert_paired(run.transcript());
     }
+}
+
+/// The reader of the events learns of a call whose effect may have happened.
+#[test]
+fn unconfirmed_call_has_an_event() {
+    let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    let call = ToolCall::new("a", "pay", "{}");
+    let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+    apply(&mut run, Outcome::replied(ChatResponse::new(message))).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Call(_)));
+    let mut run: Run = serde_json::from_value(json!(run)).unwrap();
+    run.recover();
+    let events = run.take_events();
+    let [RunEvent::CallFinished { result }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(result.failure().unwrap().kind, FailureKind::Unconfirmed);
+}
+
+/// A request that an enclosing run forbids ends the run, which can be continued.
+#[test]
+fn limit_of_an_enclosing_run_ends_a_request() {
+    let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
+    let limit = Limit::Requests(1);
+    let error = apply(&mut run, Outcome::LimitReached(limit)).unwrap_err();
+    assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Requests(1))), "{error:?}");
+    assert!(matches!(advance(&mut run).unwrap(), Effect::Chat));
 }

@@ -137,3 +137,34 @@ async fn handle_is_closed_if_no_run_starts() {
     group.run(handle.bind(foreign())).await.unwrap_err();
     assert_closed(&handle);
 }
+
+/// An own driver has the same events as `stream`, except for the last one.
+#[tokio::test]
+async fn scope_has_the_events_of_a_driver() {
+    let model = || ScriptedModel::new().reply_calls([("a", "look", "{}")]).reply_text("Done.");
+    let tools = || Toolset::new().with_tool(tool_without_parameters("look", || async { "seen" }));
+    let agent = ReactAgent::new(model(), tools()).unwrap();
+    let mut run = agent.create_run("Look.".into()).unwrap();
+    let (scope, events) = RunScope::with_events(&mut run, RunContext::default());
+    let reader = tokio::spawn(events.map(|event| format!("{event:?}")).collect::<Vec<_>>());
+    loop {
+        let effect = run.next(Timestamp::default()).unwrap();
+        if let Effect::Done(_) = effect {
+            break;
+        }
+        let mut outcomes = agent.perform(&run, effect, &scope);
+        while let Some(outcome) = outcomes.next().await {
+            apply(&mut run, outcome.unwrap()).unwrap();
+            scope.emit_events(&mut run).await;
+        }
+    }
+    drop(scope);
+    let own = reader.await.unwrap();
+    let streamed = ReactAgent::new(model(), tools()).unwrap().stream("Look.").collect::<Vec<_>>().await;
+    let names = |text: &str| text.split([' ', '(']).next().unwrap().to_owned();
+    let streamed: Vec<_> =
+        streamed.into_iter().map(|event| names(&format!("{:?}", event.unwrap()))).collect();
+    let own: Vec<_> = own.iter().map(|event| names(event)).collect();
+    assert_eq!(own, streamed[..streamed.len() - 1]);
+    assert!(own.contains(&"CallFinished".to_owned()), "{own:?}");
+}
