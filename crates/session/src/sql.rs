@@ -7,7 +7,7 @@ mod queries;
 mod runs;
 mod sessions;
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use async_trait::async_trait;
 use haft_core::{
@@ -128,7 +128,7 @@ impl SqlStore {
 
     /// Converts an error of the database.
     fn error(&self, error: sqlx::Error) -> StoreError {
-        let code = error.as_database_error().and_then(|error| error.code().map(|code| code.into_owned()));
+        let code = error.as_database_error().and_then(|error| error.code().map(Cow::into_owned));
         match (code.as_deref(), &error) {
             // SQLITE_FULL and PostgreSQL's disk_full.
             (Some("13" | "53100"), _) => StoreError::Full(self.place.clone()),

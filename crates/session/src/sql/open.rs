@@ -126,7 +126,7 @@ async fn check_file(url: &str, place: &str) -> Result<(), StoreError> {
     let tables = query_scalar("SELECT COUNT(*) FROM sqlite_schema").fetch_one(&pool).await;
     pool.close().await;
     let is_no_database = |error: &sqlx::Error| {
-        error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "26")
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "26")
     };
     match (id, tables) {
         (Ok(APPLICATION_ID), Ok(_)) => Ok(()),
