@@ -33,6 +33,10 @@ pub struct NewRun {
     pub messages: Vec<Arc<Message>>,
     /// The state of the run, for example a serialized `haft_react::run::DetachedRun`.
     pub state: Value,
+    /// The number of entries that the log must have. `None` starts the run after any log.
+    pub expected: Option<u64>,
+    /// `true` if the conversation of the run does not begin with the earlier conversation.
+    pub is_fresh: bool,
 }
 
 /// A stored run.
@@ -85,12 +89,29 @@ pub struct RunUpdate {
     pub status: Option<RunStatus>,
     /// The tokens and the cost of the run so far. `None` keeps them.
     pub usage: Option<Usage>,
+    /// `true` if this process gives up an active run. Another process can acquire it at once.
+    pub is_released: bool,
 }
 
 impl NewRun {
     /// Creates a run with the state `state` and new messages of the user.
     pub fn new(id: impl Into<String>, state: Value, messages: Vec<Arc<Message>>) -> Self {
-        Self { id: id.into(), messages, state }
+        Self { id: id.into(), messages, state, expected: None, is_fresh: false }
+    }
+
+    /// Requires that the log has `entries` entries, those that the run knows. If another writer was
+    /// faster, the start fails with [`Conflict`](crate::StoreError::Conflict).
+    #[must_use]
+    pub fn after(mut self, entries: u64) -> Self {
+        self.expected = Some(entries);
+        self
+    }
+
+    /// Begins the conversation of the run with its own messages.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        self.is_fresh = true;
+        self
     }
 }
 
@@ -98,6 +119,13 @@ impl RunUpdate {
     /// Creates an update with the state `state` and new messages.
     pub fn new(state: Value, messages: Vec<Arc<Message>>) -> Self {
         Self { messages, state: Some(state), ..Self::default() }
+    }
+
+    /// Gives up the active run after this write.
+    #[must_use]
+    pub fn released(mut self) -> Self {
+        self.is_released = true;
+        self
     }
 
     /// Sets the status.

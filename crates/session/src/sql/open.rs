@@ -70,11 +70,16 @@ impl SqlStore {
             Box::pin(async move {
                 // A write is on the disk before it returns.
                 let pragmas = "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                               PRAGMA foreign_keys = ON; PRAGMA application_id = 1751213684";
+                               PRAGMA foreign_keys = ON";
                 connection.execute(pragmas).await.map(drop)
             })
         });
         let pool = options.connect(&url).await.map_err(|error| unavailable(error.into()))?;
+        if is_new {
+            let mark =
+                pool.execute(sqlx::AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"))).await;
+            mark.map_err(|error| unavailable(error.into()))?;
+        }
         let migration = (1, "first", include_str!("../../migrations/0001.sqlite.sql"));
         Self::migrated(pool, Kind::Sqlite, place, &[migration]).await
     }

@@ -48,13 +48,17 @@ impl SqlStore {
         run: NewRun,
         time: Duration,
     ) -> Result<Lease, StoreError> {
-        let NewRun { id, messages, state } = run;
+        let NewRun { id, messages, state, expected, is_fresh } = run;
         let mut write = self.write().await?;
         let session = self.lock_session(&mut write, key).await?;
         let sql = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
         let active = query_scalar(sql).bind(session.pk).fetch_optional(&mut *write.tx).await;
         if let Some(active) = active.map_err(|error| self.error(error))? {
             return Err(StoreError::Busy(active));
+        }
+        let found = unsigned(session.head);
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            return Err(StoreError::Conflict { expected, found });
         }
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
         self.push_entries(&mut write, key.tenant(), &session, Some(&id), &messages).await?;
@@ -63,7 +67,11 @@ impl SqlStore {
         let usage = serde_json::to_string(&haft_core::usage::Usage::default()).unwrap_or_default();
         let sql = "INSERT INTO runs (session, tenant, id, status, base, state, usage, token, owned_until, created_at, \
                    updated_at) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9)";
-        let insert = query(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(session.head);
+        let insert = query(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(if is_fresh {
+            0
+        } else {
+            session.head
+        });
         let insert = insert.bind(state.to_string()).bind(usage).bind(&lease.token);
         let insert = insert.bind(lease.until.unix_millis()).bind(now);
         insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
@@ -107,22 +115,25 @@ impl SqlStore {
     }
 
     pub(super) async fn read_run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError> {
-        let row = self.find_run(tenant, run).await?;
-        let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
-            .bind(row.session)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(|error| self.error(error))?;
-        let columns =
-            "SELECT position, run, kind, body, blobs, created_at FROM entries WHERE session = $1 AND";
-        let earlier = format!("{columns} position <= $2 ORDER BY position");
-        let earlier = query_as::<_, EntryRow>(sqlx::AssertSqlSafe(earlier)).bind(row.session).bind(row.base);
-        let earlier = earlier.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        let failed = |error| self.error(error);
+        // The state and the messages are from the same write.
+        let begin =
+            if self.kind.is_sqlite() { "BEGIN" } else { "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
+        let mut read = self.pool.begin_with(begin).await.map_err(failed)?;
+        let row = query_as(RUN).bind(tenant).bind(run).fetch_optional(&mut *read).await.map_err(failed)?;
+        let row: RunRow = row.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))?;
+        let session = query_scalar("SELECT id FROM sessions WHERE pk = $1").bind(row.session);
+        let session = session.fetch_one(&mut *read).await.map_err(failed)?;
+        let sql = "SELECT position, run, kind, body, blobs, created_at FROM entries \
+                   WHERE session = $1 AND position <= $2 ORDER BY position";
+        let earlier = query_as::<_, EntryRow>(sql).bind(row.session).bind(row.base);
+        let earlier = earlier.fetch_all(&mut *read).await.map_err(failed)?;
+        let sql = "SELECT position, run, kind, body, blobs, created_at FROM entries \
+                   WHERE session = $1 AND run = $2 AND position > $3 ORDER BY position";
+        let own = query_as::<_, EntryRow>(sql).bind(row.session).bind(run).bind(row.base);
+        let own = own.fetch_all(&mut *read).await.map_err(failed)?;
+        read.commit().await.map_err(failed)?;
         let mut messages = transcript(&self.read_rows(earlier).await?);
-        let own = format!("{columns} run = $2 AND position > $3 ORDER BY position");
-        let own =
-            query_as::<_, EntryRow>(sqlx::AssertSqlSafe(own)).bind(row.session).bind(run).bind(row.base);
-        let own = own.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
         let own = self.read_rows(own).await?;
         messages.extend(own.iter().filter_map(|entry| entry.message().cloned()));
         Ok(StoredRun {
@@ -191,17 +202,18 @@ impl SqlStore {
     }
 
     pub(super) async fn save_run(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError> {
-        let RunUpdate { messages, state, status, usage } = update;
-        let mut write = self.write().await?;
-        // The session is locked first, as in every other transaction.
+        let RunUpdate { messages, state, status, usage, is_released } = update;
+        // A transaction never waits for a second connection of the pool.
         let session = self.find_run(&lease.tenant, &lease.run).await?.session;
         let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
             .bind(session)
-            .fetch_one(&mut *write.tx)
+            .fetch_one(&self.pool)
             .await
             .map_err(|error| self.error(error))?;
         let key = SessionKey::of_tenant(lease.tenant.as_str(), session)
             .map_err(|error| StoreError::SessionNotFound(error.0))?;
+        let mut write = self.write().await?;
+        // The session is locked first, as in every other transaction.
         let session = self.lock_session(&mut write, &key).await?;
         let row = self.lock_owned(&mut write, lease).await?;
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
@@ -217,7 +229,7 @@ impl SqlStore {
         let usage =
             usage.map(|usage| serde_json::to_string(&usage)).transpose().map_err(unreadable("run"))?;
         // A run that waits or is over has no owner.
-        let token = Some(&lease.token).filter(|_| status == RunStatus::Active);
+        let token = Some(&lease.token).filter(|_| status == RunStatus::Active && !is_released);
         let owned_until = token.map_or(0, |_| row.owned_until);
         let sql = "UPDATE runs SET state = $2, status = $3, usage = $4, token = $5, owned_until = $6, updated_at = $7 \
                    WHERE pk = $1";
