@@ -24,10 +24,8 @@ use rmcp::{
     },
 };
 
-pub(crate) use self::client::{HttpClient, HttpError, new_client};
-pub(crate) use self::client::{client_builder, follow_within_origin};
+pub(crate) use self::client::{HttpClient, HttpError, client_builder, new_client};
 pub(crate) use self::error::{HandshakeFailure, may_be_sse_server, needs_connection};
-pub(crate) use self::reply::{ReadBodyError, read_body};
 pub(crate) use self::sse::SseTransport;
 use crate::HttpServer;
 

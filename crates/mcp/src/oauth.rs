@@ -2,7 +2,6 @@
 //! credentials.
 
 mod access_token;
-mod address;
 mod callback;
 pub mod client_credentials;
 mod credentials;
@@ -15,6 +14,7 @@ mod token_source;
 use std::{io, sync::Arc, time::Duration};
 
 use haft_core::text::ErrorChain;
+use haft_http::oauth::IssuerClient;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
     OAuthClientConfig,
@@ -22,13 +22,10 @@ use rmcp::transport::auth::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use self::callback::CallbackListener;
 pub use self::credentials::CredentialFile;
-pub(crate) use self::http::OAuthHttp;
-#[cfg(feature = "http-server")]
-pub(crate) use self::issuer::fetch_metadata;
 use self::issuer::{IssuerError, issuer_metadata, trusted_metadata};
 pub(crate) use self::token_source::TokenSource;
+use self::{callback::CallbackListener, http::OAuthHttp};
 use crate::{
     HttpServer,
     http::{challenge::BearerChallenge, new_client},
@@ -168,7 +165,7 @@ pub async fn login(
     open: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
     let probe = probe(server).await?;
-    let http = OAuthHttp::new(&server.url).await.map_err(LoginError::Unreachable)?;
+    let http = IssuerClient::new(&server.url).await.map_err(LoginError::Unreachable)?;
     let http = Arc::new(http);
     let mut manager = manager(server, &http).await.map_err(LoginError::Unreachable)?;
     let challenge = probe.challenge().map(ToString::to_string);
@@ -291,10 +288,13 @@ async fn probe(server: &HttpServer) -> Result<Probe, LoginError> {
 /// # Errors
 ///
 /// Returns a description of the fault.
-async fn manager(server: &HttpServer, http: &Arc<OAuthHttp>) -> Result<AuthorizationManager, String> {
-    AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), Arc::clone(http) as _)
-        .await
-        .map_err(|error| error.to_string())
+async fn manager(server: &HttpServer, http: &Arc<IssuerClient>) -> Result<AuthorizationManager, String> {
+    AuthorizationManager::new_with_oauth_http_client(
+        server.url.as_str(),
+        Arc::new(OAuthHttp(Arc::clone(http))),
+    )
+    .await
+    .map_err(|error| error.to_string())
 }
 
 /// Creates the authorization manager for `server`, with the tokens in `credentials`, and with the
@@ -311,7 +311,7 @@ pub(crate) async fn stored_authorization(
     credentials: &CredentialFile,
 ) -> Result<AuthorizationManager, String> {
     let describe = |error: AuthError| ErrorChain(&error).to_string();
-    let http = Arc::new(OAuthHttp::new(&server.url).await?);
+    let http = Arc::new(IssuerClient::new(&server.url).await?);
     let mut manager = manager(server, &http).await?;
     let unreadable = |error: io::Error| error.to_string();
     if !credentials.has_token(&server.url).await.map_err(unreadable)? {

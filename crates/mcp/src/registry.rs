@@ -6,11 +6,12 @@ mod wire;
 use std::time::Duration;
 
 use haft_core::text::ErrorChain;
+use haft_http::client::{self, ReadBodyError};
 use reqwest::{Url, redirect::Policy};
 use serde_json::{Map, Value};
 
 use self::wire::{Page, ServerResponse};
-use crate::http::{self, ReadBodyError};
+use crate::http;
 
 /// The maximum duration of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -127,7 +128,7 @@ impl Registry {
     /// Fails if a page takes longer than 30 seconds or exceeds 8 MiB, or if the registry returns an
     /// error or an invalid response. A server whose entry is invalid is omitted.
     pub async fn search(&self, name: &str, limit: usize) -> Result<Vec<RegistryServer>, RegistryError> {
-        let client = client()?;
+        let client = new_client()?;
         let mut servers = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
@@ -163,10 +164,10 @@ impl Registry {
     }
 }
 
-fn client() -> Result<reqwest::Client, RegistryError> {
+fn new_client() -> Result<reqwest::Client, RegistryError> {
     let failed = |reason: String| RegistryError::Request(reason);
     let builder = http::client_builder().map_err(failed)?;
-    let builder = builder.redirect(Policy::custom(http::follow_within_origin)).timeout(TIMEOUT);
+    let builder = builder.redirect(Policy::custom(client::follow_within_origin)).timeout(TIMEOUT);
     builder.build().map_err(|error| failed(error.to_string()))
 }
 
@@ -176,11 +177,9 @@ async fn fetch(client: &reqwest::Client, url: Url) -> Result<Page, RegistryError
     if response.status() != reqwest::StatusCode::OK {
         return Err(RegistryError::Status(response.status().as_u16()));
     }
-    let body = http::read_body(&mut response, MAX_BODY_BYTES).await.map_err(|error| match error {
+    let body = client::read_body(&mut response, MAX_BODY_BYTES).await.map_err(|error| match error {
         ReadBodyError::Lost(error) => failed(error),
-        ReadBodyError::TooLong(_) | ReadBodyError::Compressed(_) => {
-            RegistryError::InvalidResponse(error.to_string())
-        }
+        _ => RegistryError::InvalidResponse(error.to_string()),
     })?;
     serde_json::from_slice(&body).map_err(|error| RegistryError::InvalidResponse(error.to_string()))
 }

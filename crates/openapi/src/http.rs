@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use haft_tls::{RootCertificates, client_config};
+use haft_http::tls::{RootCertificates, client_config};
 use reqwest::{
     Client, Method, Request, Response, StatusCode, Url,
     header::{

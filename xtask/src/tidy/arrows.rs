@@ -24,14 +24,13 @@ enum AllowedPackages {
 
 const NO_PACKAGES: AllowedPackages = AllowedPackages::Only(&[]);
 const CORE_ONLY: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
-const CORE_AND_TLS: AllowedPackages = AllowedPackages::Only(&["haft-core", "haft-tls"]);
+const CORE_AND_HTTP: AllowedPackages = AllowedPackages::Only(&["haft-core", "haft-http"]);
 
 /// The packages of the workspace that each crate may depend on. An unlisted crate in `crates/` may
 /// depend only on the core. An unlisted package elsewhere may depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NO_PACKAGES),
     ("haft-text", NO_PACKAGES),
-    ("haft-tls", NO_PACKAGES),
     ("haft-macros", NO_PACKAGES),
     ("haft-message", AllowedPackages::Only(&["haft-schema"])),
     ("haft-core", AllowedPackages::Only(&["haft-macros", "haft-message", "haft-schema", "haft-text"])),
@@ -39,11 +38,12 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-testing", AllowedPackages::Only(&["haft-core", "haft-schema"])),
     ("haft-dialect", CORE_ONLY),
     ("haft-react", AllowedPackages::Only(&["haft-core", "haft-dialect"])),
-    ("haft-openai", CORE_AND_TLS),
-    ("haft-mcp", CORE_AND_TLS),
-    ("haft-openapi", CORE_AND_TLS),
+    ("haft-http", CORE_ONLY),
+    ("haft-openai", CORE_AND_HTTP),
+    ("haft-mcp", CORE_AND_HTTP),
+    ("haft-openapi", CORE_AND_HTTP),
     ("haft-langchain", CORE_ONLY),
-    ("haft-local", CORE_AND_TLS),
+    ("haft-local", CORE_AND_HTTP),
     ("haft-tools", CORE_ONLY),
     ("haft-cli", AllowedPackages::Any),
     ("xtask", NO_PACKAGES),

@@ -58,7 +58,7 @@ fn adapters_depend_on_the_core_only() {
         &packages,
         [("crates/mcp/Cargo.toml", manifest)],
         &expect![[r#"
-            crates/mcp/Cargo.toml:2: haft-mcp must not test with haft-react: it may use haft-core, haft-tls; combine the two in `tests/`, `examples/` or the command line
+            crates/mcp/Cargo.toml:2: haft-mcp must not test with haft-react: it may use haft-core, haft-http; combine the two in `tests/`, `examples/` or the command line
             crates/react/Cargo.toml:1: haft-react must not depend on haft-mcp: it may use haft-core, haft-dialect; combine the two in `tests/`, `examples/` or the command line
             xtask/Cargo.toml:1: xtask must not build with haft-core: it may use no crate of this workspace; combine the two in `tests/`, `examples/` or the command line
         "#]],

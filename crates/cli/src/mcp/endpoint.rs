@@ -151,7 +151,7 @@ impl EndpointOptions {
         let mut config = config
             .with_allowed_hosts(self.allow_host.iter().cloned())
             .with_allowed_origins(self.allow_origin.iter().cloned());
-        config.max_requests_per_minute = self.rate_limit;
+        config.access.max_requests_per_minute = self.rate_limit;
         let resource = self.oauth.resource().map_err(|error| CliError::usage(error.to_string()))?;
         if let Some(resource) = resource {
             config = config.with_protected_resource(resource);

@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT_ENCODING};
+use ::http::{HeaderName, HeaderValue, StatusCode};
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use haft_tls::{RootCertificates, client_config};
+use haft_http::{client, tls::RootCertificates};
 use reqwest::redirect;
 use rmcp::{
     model::{
@@ -44,10 +44,6 @@ use crate::transport::{Envelope, EventForwarder, ServerEvents};
 /// The error of an HTTP request to an MCP server.
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// The maximum time for opening a connection to an HTTP server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum number of redirects of a request.
-const MAX_REDIRECTS: usize = 5;
 /// The minimum number of progress subscriptions at which closed ones are removed.
 const MIN_SWEPT_SUBSCRIPTIONS: usize = 64;
 
@@ -63,34 +59,14 @@ pub(crate) fn new_client() -> Result<reqwest::Client, String> {
     client_builder()?.build().map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// Returns the builder of [`new_client`]. Its requests exclude compression: without the header, a
-/// server may use any coding (RFC 9110, section 12.5.3), and the client decodes none.
+/// Returns the builder of [`new_client`].
 pub(crate) fn client_builder() -> Result<reqwest::ClientBuilder, String> {
-    let codings = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
-    let tls = client_config(RootCertificates::SystemIfPresent)
+    let builder = client::builder(RootCertificates::SystemIfPresent)
         .map_err(|error| format!("invalid TLS configuration: {error}"))?;
-    let redirects = redirect::Policy::custom(|attempt| match attempt.status().as_u16() {
-        307 | 308 => follow_within_origin(attempt),
+    Ok(builder.redirect(redirect::Policy::custom(|attempt| match attempt.status().as_u16() {
+        307 | 308 => client::follow_within_origin(attempt),
         _ => attempt.stop(),
-    });
-    Ok(reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(redirects)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .default_headers(codings)
-        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION"))))
-}
-
-/// Follows a redirect within the origin of the first request.
-pub(crate) fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let origin = attempt.previous().first().map(reqwest::Url::origin);
-    if origin.is_some_and(|origin| origin != attempt.url().origin()) {
-        attempt.error("the server redirects to another origin")
-    } else if attempt.previous().len() > MAX_REDIRECTS {
-        attempt.error("the server redirects too often")
-    } else {
-        attempt.follow()
-    }
+    })))
 }
 
 /// Removes the URL from `error`, because rmcp logs errors, and a URL may contain a secret.

@@ -8,11 +8,12 @@ use std::{
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures::{StreamExt as _, stream::BoxStream};
+use haft_http::client::ReadBodyError;
 use rmcp::{model::ErrorData, transport::streamable_http_client::SseError};
 use sse_stream::Sse;
 use tokio::time::sleep;
 
-use super::{awaited::AwaitedResponse, reply::ReadBodyError};
+use super::awaited::AwaitedResponse;
 
 /// The delays before the stream of a session is opened again. rmcp adds its own delay.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()

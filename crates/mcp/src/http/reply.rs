@@ -2,10 +2,10 @@ use std::collections::HashMap;
 
 use ::http::{
     HeaderName, HeaderValue, StatusCode,
-    header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use futures::stream::{self, BoxStream, StreamExt as _};
-use haft_core::text::compression;
+use haft_http::client::{ReadBodyError, content_coding, read_body};
 use rmcp::transport::{
     common::http_header::{
         EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_MCP_PROTOCOL_VERSION, HEADER_SESSION_ID,
@@ -120,13 +120,13 @@ impl Reply {
 
     /// Reads the body, which has at most `max_bytes`.
     pub(super) async fn body(mut self, max_bytes: usize) -> Result<Vec<u8>, HttpError> {
-        Ok(read_body(&mut self.0, max_bytes).await?)
+        read_body(&mut self.0, max_bytes).await.map_err(body_error)
     }
 
     /// Reads the first `max_bytes` of the body of an error, as text. Returns a note in parentheses
     /// for a body that is compressed or lost.
     pub(super) async fn error_text(mut self, max_bytes: usize) -> String {
-        if let Some(coding) = coding(&self.0) {
+        if let Some(coding) = content_coding(&self.0) {
             return format!("(the body is compressed with {coding})");
         }
         let mut body = Vec::new();
@@ -146,8 +146,8 @@ impl Reply {
         self,
         max_bytes: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        if let Some(coding) = coding(&self.0) {
-            return Err(ReadBodyError::Compressed(coding.to_owned()).into());
+        if let Some(coding) = content_coding(&self.0) {
+            return Err(body_error(ReadBodyError::Compressed(coding.to_owned())));
         }
         let size = EventSize::new(max_bytes);
         let chunks = stream::try_unfold((self.0, size), move |(mut response, mut size)| async move {
@@ -161,57 +161,14 @@ impl Reply {
     }
 }
 
-/// Returns the compression of the body of `response`, if any. The requests exclude it.
-fn coding(response: &reqwest::Response) -> Option<&str> {
-    compression(response.headers().get(CONTENT_ENCODING)?.to_str().ok()?)
-}
-
-/// Reads the body of `response`, which has at most `max_bytes`, without a byte order mark.
-pub(crate) async fn read_body(
-    response: &mut reqwest::Response,
-    max_bytes: usize,
-) -> Result<Vec<u8>, ReadBodyError> {
-    if let Some(coding) = coding(response) {
-        return Err(ReadBodyError::Compressed(coding.to_owned()));
-    }
-    let too_long = |length: u64| usize::try_from(length).map_or(true, |length| length > max_bytes);
-    if response.content_length().is_some_and(too_long) {
-        return Err(ReadBodyError::TooLong(max_bytes));
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        body.extend_from_slice(&chunk);
-        if body.len() > max_bytes {
-            return Err(ReadBodyError::TooLong(max_bytes));
-        }
-    }
-    if body.starts_with(BYTE_ORDER_MARK) {
-        body.drain(..BYTE_ORDER_MARK.len());
-    }
-    Ok(body)
-}
-
 fn without_mark(body: &[u8]) -> &[u8] {
     body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
 }
 
-/// An error from [`read_body`].
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadBodyError {
-    #[error(transparent)]
-    Lost(#[from] reqwest::Error),
-    #[error("the response exceeds {0} bytes")]
-    TooLong(usize),
-    #[error("the response is compressed with {0}, which the request excludes")]
-    Compressed(String),
-}
-
-impl From<ReadBodyError> for HttpError {
-    fn from(error: ReadBodyError) -> Self {
-        match error {
-            ReadBodyError::Lost(error) => Self::Client(error),
-            ReadBodyError::TooLong(max_size) => Self::ResponseBodyTooLarge { max_size },
-            ReadBodyError::Compressed(_) => Self::UnexpectedServerResponse(error.to_string().into()),
-        }
+fn body_error(error: ReadBodyError) -> HttpError {
+    match error {
+        ReadBodyError::Lost(error) => HttpError::Client(error),
+        ReadBodyError::TooLong(max_size) => HttpError::ResponseBodyTooLarge { max_size },
+        _ => HttpError::UnexpectedServerResponse(error.to_string().into()),
     }
 }

@@ -1,19 +1,20 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use haft_core::text::{truncate_with_ellipsis, without_hidden_chars};
+use haft_http::oauth::IssuerClient;
 use reqwest::Url;
-use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, WWWAuthenticateParams};
+use rmcp::transport::auth::{AuthError, AuthorizationMetadata, WWWAuthenticateParams};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{
-    CredentialFile, NO_STORED_ISSUER, OAuthHttp, Probe,
+    CredentialFile, NO_STORED_ISSUER, Probe,
     access_token::AccessToken,
     client_credentials::{Authentication, ClientCredentials},
     endpoint_response::{EndpointError, token_response},
     issuer::trusted_metadata,
-    probe,
+    manager, probe,
 };
 use crate::{HttpServer, http::challenge::BearerChallenge};
 
@@ -129,7 +130,7 @@ impl TokenSource {
         expected: Option<String>,
         added_scopes: &BTreeSet<String>,
     ) -> Result<AccessToken, String> {
-        let http = Arc::new(OAuthHttp::new(&self.server.url).await?);
+        let http = Arc::new(IssuerClient::new(&self.server.url).await?);
         let discovery = Discovery::of(&self.server, &http).await?;
         let Discovery { metadata, resource, scopes } = discovery;
         let metadata = trusted_metadata(&http, &metadata, expected.as_deref()).await?;
@@ -205,11 +206,8 @@ struct Discovery {
 }
 
 impl Discovery {
-    async fn of(server: &HttpServer, http: &Arc<OAuthHttp>) -> Result<Self, String> {
-        let client = Arc::clone(http);
-        let mut manager = AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), client)
-            .await
-            .map_err(|error| error.to_string())?;
+    async fn of(server: &HttpServer, http: &Arc<IssuerClient>) -> Result<Self, String> {
+        let mut manager = manager(server, http).await?;
         // A server may accept the first message without a token, and require one for calls.
         let probe = probe(server).await.ok();
         let challenge = probe.as_ref().and_then(Probe::challenge);
@@ -233,7 +231,7 @@ impl Discovery {
 ///
 /// Fails if the identifier is not that of the server: its token could be used at another server.
 async fn resource(
-    http: &OAuthHttp,
+    http: &IssuerClient,
     challenge: Option<&BearerChallenge>,
     server: &str,
 ) -> Result<String, String> {

@@ -1,36 +1,31 @@
 //! A toolset as an MCP server with an HTTP endpoint.
 
 mod accept;
-mod access;
-pub mod authorization;
-mod body;
-mod client;
+mod call_slots;
 mod config;
 mod json_only;
 mod listener;
 mod message;
-mod rate_limit;
-mod response;
 mod sessions;
-mod write_deadline;
 
 use std::{
     convert::Infallible,
-    fmt::{self, Display},
-    net::IpAddr,
+    fmt,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use ::http::{
-    HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts, uri::Scheme,
-};
-use bytes::Bytes;
+use ::http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE, request::Parts};
+use bytes::{Buf as _, Bytes};
 use futures::future::BoxFuture;
 use haft_core::{schema::first_rounded_number, tool::Principal};
+use haft_http::server::{
+    Access, AccessLayer, ClientKey, LimitedBody, ListenerConfig, Rejection, ResponseBody, retry_response,
+    text_response,
+};
 use http_body::Body;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use rmcp::{
     ServerHandler,
     model::{ErrorData, RequestId, ServerJsonRpcMessage},
@@ -40,22 +35,19 @@ use rmcp::{
     },
 };
 use tokio_util::sync::CancellationToken;
+use tower_layer::Layer as _;
 use tower_service::Service;
 
-pub use self::client::ClientAddress;
-pub(crate) use self::client::{ClientSlots, acquire_slot};
+pub(crate) use haft_http::server::ClientSlots;
+pub use haft_http::server::{ClientAddress, authorization};
+
+pub(crate) use self::call_slots::acquire_slot;
 pub use self::config::HttpServiceConfig;
-use self::config::RejectionHook;
 pub use self::listener::serve_http;
 use self::{
     accept::Accepted,
-    access::Access,
-    body::read_body,
-    client::ClientKey,
     json_only::{into_json, is_event_stream, with_content_type},
     message::MessageKind,
-    rate_limit::RequestLimit,
-    response::{ResponseBody, json_response, metadata_response, retry_response, text_response},
     sessions::{OpeningSession, SESSION_HEADER, Sessions, TooManySessions},
 };
 use super::{McpServer, NoHandler, ToolServer, catch_panic, list_contexts::ListContexts};
@@ -64,8 +56,8 @@ use crate::transport::{Envelope, inexact_client_response, inexact_reason};
 /// The time after which a client should try again to open a session.
 const SESSION_PAUSE: Duration = Duration::from_secs(60);
 
-/// The headers that a request must not repeat.
-const SINGULAR_HEADERS: [HeaderName; 3] = [header::HOST, header::ORIGIN, header::AUTHORIZATION];
+/// The byte order mark in UTF-8, which a client may send (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A `tower` service that serves a toolset over streamable HTTP, in revision 2026-07-28 and in
 /// revisions up to 2025-11-25 with sessions.
@@ -97,6 +89,11 @@ const SINGULAR_HEADERS: [HeaderName; 3] = [header::HOST, header::ORIGIN, header:
 /// # }
 /// ```
 pub struct McpService<H = NoHandler> {
+    inner: Access<Endpoint<H>>,
+}
+
+/// The service behind the checks of access.
+struct Endpoint<H> {
     shared: Arc<Shared<H>>,
 }
 
@@ -105,14 +102,9 @@ struct Shared<H> {
     inner: StreamableHttpService<ToolServer<H>, LocalSessionManager>,
     server: McpServer<H>,
     list_contexts: ListContexts,
-    access: Access,
-    requests: Option<RequestLimit>,
+    access: AccessLayer,
+    listener: ListenerConfig,
     sessions: Sessions,
-    max_body_bytes: usize,
-    body_timeout: Duration,
-    max_connections: usize,
-    max_connections_per_address: usize,
-    rejection_hook: Option<RejectionHook>,
     stop: CancellationToken,
 }
 
@@ -127,64 +119,51 @@ impl<H: ServerHandler> McpService<H> {
         sessions.session_config = session_config;
         let sessions = Arc::new(sessions);
         let server_config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(config.allowed_hosts)
-            .with_allowed_origins(config.allowed_origins)
-            .enforce_origin_validation()
-            .with_max_request_body_bytes(config.max_body_bytes)
+            // The access layer has checked both.
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(config.access.max_body_bytes)
             .with_cancellation_token(stop.clone());
         let calls = ClientSlots::new(config.max_concurrent_calls);
         let tools = ToolServer::new(server.clone(), CancellationToken::new()).with_call_slots(calls);
         let inner =
             StreamableHttpService::new(move || Ok(tools.clone()), Arc::clone(&sessions), server_config);
-        let shared = Shared {
+        let access = AccessLayer::new(config.access);
+        let shared = Arc::new(Shared {
             inner,
             server,
             list_contexts: ListContexts::default(),
-            access: Access::new(config.tokens, config.resource),
-            requests: config.max_requests_per_minute.map(RequestLimit::per_minute),
+            access: access.clone(),
+            listener: config.listener,
             sessions: Sessions::new(config.max_sessions, config.max_sessions_per_client, sessions),
-            max_body_bytes: config.max_body_bytes,
-            body_timeout: config.body_timeout,
-            max_connections: config.max_connections,
-            max_connections_per_address: config.max_connections_per_address,
-            rejection_hook: config.rejection_hook,
             stop,
-        };
-        Self { shared: Arc::new(shared) }
+        });
+        Self { inner: access.layer(Endpoint { shared }) }
     }
 
     /// Ends all sessions and cancels their calls. Further requests fail with status 503.
     pub fn close(&self) {
-        self.shared.stop.cancel();
+        self.inner.get_ref().shared.stop.cancel();
     }
 }
 
 impl<H> McpService<H> {
-    /// Returns `true` if `path` is a path of the metadata of the protected resource.
-    fn is_metadata_path(&self, path: &str) -> bool {
-        self.shared.access.resource().is_some_and(|resource| resource.is_metadata_path(path))
+    fn access_layer(&self) -> &AccessLayer {
+        self.inner.access_layer()
     }
 
-    fn max_connections(&self) -> usize {
-        self.shared.max_connections
-    }
-
-    fn max_connections_per_address(&self) -> usize {
-        self.shared.max_connections_per_address
-    }
-
-    /// Returns the response with status 404 to a request of `address` for another path, or with
-    /// status 429 after too many requests.
-    fn not_found(&self, address: ClientAddress, text: &'static str) -> Response<ResponseBody> {
-        let counted = self.shared.count(&ClientKey::new(None, Some(address)));
-        let response =
-            counted.map_or_else(|limited| *limited, |()| text_response(StatusCode::NOT_FOUND, text));
-        self.shared.report(&response, Some(address.0), None);
-        response
+    fn listener_config(&self) -> &ListenerConfig {
+        &self.inner.get_ref().shared.listener
     }
 }
 
 impl<H> Clone for McpService<H> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<H> Clone for Endpoint<H> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
@@ -200,8 +179,7 @@ impl<H, B> Service<Request<B>> for McpService<H>
 where
     H: ServerHandler,
     B: Body + Send + 'static,
-    B::Data: Send + 'static,
-    B::Error: Display,
+    B::Data: Send,
 {
     type Response = Response<ResponseBody>;
     type Error = Infallible;
@@ -212,14 +190,29 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.inner.call(request)
+    }
+}
+
+impl<H, B> Service<Request<LimitedBody<B>>> for Endpoint<H>
+where
+    H: ServerHandler,
+    B: Body + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<LimitedBody<B>>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
-            let mut principal = None;
-            let response = shared.respond(request, &mut principal).await.unwrap_or_else(|rejected| *rejected);
-            let response = with_content_type(response);
-            shared.report(&response, address, principal);
-            Ok(response)
+            let response = shared.respond(request).await.unwrap_or_else(|rejected| *rejected);
+            Ok(with_content_type(response))
         })
     }
 }
@@ -227,55 +220,23 @@ where
 /// A response, or the response that rejects the request.
 type Handled<T> = Result<T, Box<Response<ResponseBody>>>;
 
-impl<H> Shared<H> {
-    /// Counts a request of `client`.
-    fn count(&self, client: &ClientKey) -> Handled<()> {
-        let Some(limit) = &self.requests else { return Ok(()) };
-        limit.count(client).map_err(|after| {
-            Box::new(retry_response(StatusCode::TOO_MANY_REQUESTS, "too many requests\n", after))
-        })
-    }
-
-    /// Passes a request to the hook of the configuration if `response` rejects it.
-    fn report(
-        &self,
-        response: &Response<ResponseBody>,
-        address: Option<IpAddr>,
-        principal: Option<Principal>,
-    ) {
-        if let (Some(hook), status @ (401 | 403 | 429)) = (&self.rejection_hook, response.status().as_u16()) {
-            let principal = principal.map(|principal| principal.id);
-            hook(&authorization::RejectedRequest { status, address, principal });
-        }
-    }
-}
-
 impl<H: ServerHandler> Shared<H> {
-    /// Responds to `request`, and sets `caller` to the principal of its token.
     async fn respond<B: Body>(
         &self,
-        mut request: Request<B>,
-        caller: &mut Option<Principal>,
+        mut request: Request<LimitedBody<B>>,
     ) -> Handled<Response<ResponseBody>> {
         if self.stop.is_cancelled() {
             return Err(Box::new(text_response(StatusCode::SERVICE_UNAVAILABLE, "the server ends\n")));
         }
-        let metadata = self.access.resource().filter(|it| it.is_metadata_path(request.uri().path()));
-        if let Some(resource) = metadata {
-            self.count(&ClientKey::new(None, request.extensions().get::<ClientAddress>().copied()))?;
-            return Ok(respond_with_metadata(request.method(), &resource.metadata()));
-        }
-        self.admit(&mut request, caller).await?;
+        self.check_session(&request)?;
         let accepted = negotiate(&mut request)?;
         let (parts, body) = request.into_parts();
         let body = match parts.method {
-            Method::POST => read_body(body, self.max_body_bytes, self.body_timeout)
-                .await
-                .map_err(|error| Box::new(error.into()))?,
+            Method::POST => read_body(body).await?,
             _ => Bytes::new(),
         };
         let (id, body) = check_body(body, accepted)?;
-        let opening = self.check_message(&parts, caller.as_ref(), &body).await?;
+        let opening = self.check_message(&parts, &body).await?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.inner.handle(Request::from_parts(parts, Full::new(body))).await;
         if is_delete && response.status() == StatusCode::ACCEPTED {
@@ -286,30 +247,18 @@ impl<H: ServerHandler> Shared<H> {
             opening.record(response.headers());
         }
         if !accepted.events && is_event_stream(&response) {
-            response = into_json(response, id).await;
+            return Ok(into_json(response, id).await);
         }
-        Ok(response)
+        Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
     }
 
-    /// Authenticates and counts a request, and checks the owner of its session. Replaces the token
-    /// of the request by its principal. Sets `caller` to the principal before the other checks.
-    async fn admit<B>(&self, request: &mut Request<B>, caller: &mut Option<Principal>) -> Handled<()> {
-        let address = request.extensions().get::<ClientAddress>().copied();
-        let authenticated = self.access.authenticate(request.headers()).await;
-        let principal = authenticated.as_ref().ok().and_then(Option::as_ref);
-        *caller = principal.cloned();
-        let client = ClientKey::new(principal, address);
-        self.count(&client)?;
-        check_singular_headers(request)?;
-        let principal = authenticated.map_err(|rejection| Box::new(rejection.into()))?;
-        let is_allowed = principal.is_none() || self.sessions.may_use(request.headers(), &client);
-        let extensions = request.extensions_mut();
-        extensions.insert(client);
-        extensions.remove::<Principal>();
-        if let Some(principal) = principal {
-            extensions.insert(principal);
-            request.headers_mut().remove(header::AUTHORIZATION);
-        }
+    /// Checks the owner of the session of `request`.
+    fn check_session<B>(&self, request: &Request<B>) -> Handled<()> {
+        let extensions = request.extensions();
+        let is_allowed = extensions.get::<Principal>().is_none()
+            || extensions
+                .get::<ClientKey>()
+                .is_some_and(|client| self.sessions.may_use(request.headers(), client));
         match is_allowed {
             true => Ok(()),
             false => Err(Box::new(text_response(StatusCode::NOT_FOUND, "unknown session\n"))),
@@ -318,12 +267,7 @@ impl<H: ServerHandler> Shared<H> {
 
     /// Checks the maximum number of sessions, and the scopes of a call. Returns the permission to
     /// open a session, which is valid until the response.
-    async fn check_message(
-        &self,
-        parts: &Parts,
-        principal: Option<&Principal>,
-        body: &[u8],
-    ) -> Handled<Option<OpeningSession<'_>>> {
+    async fn check_message(&self, parts: &Parts, body: &[u8]) -> Handled<Option<OpeningSession<'_>>> {
         if body.is_empty() {
             return Ok(None);
         }
@@ -344,8 +288,8 @@ impl<H: ServerHandler> Shared<H> {
                 Ok(Some(opening))
             }
             MessageKind::CallTool(name) => {
-                if let Some(principal) = principal {
-                    self.check_scopes(principal, &name).await.map_err(|it| Box::new(it.into()))?;
+                if let Some(principal) = parts.extensions.get() {
+                    self.check_scopes(principal, &name).await?;
                 }
                 Ok(None)
             }
@@ -353,18 +297,27 @@ impl<H: ServerHandler> Shared<H> {
         }
     }
 
-    async fn check_scopes(&self, principal: &Principal, tool: &str) -> Result<(), access::Rejection> {
-        if self.access.resource().is_none() {
-            return Ok(());
-        }
+    /// Checks that `principal` has the scopes of `tool`. Without a protected resource, a client
+    /// cannot request scopes: the pipeline denies the call, and the model reads the missing scope.
+    async fn check_scopes(&self, principal: &Principal, tool: &str) -> Handled<()> {
+        let Some(resource) = self.access.resource() else { return Ok(()) };
         let list_cx = self.list_contexts.get(Some(principal));
         // After a panic, the call fails for the same reason.
         let Ok(tools) = catch_panic(self.server.tools.list(&list_cx)).await else { return Ok(()) };
-        match tools.get(tool) {
-            Some(tool) => self.access.check_scopes(principal, &tool.definition().policy().required_scopes),
-            None => Ok(()),
-        }
+        let Some(tool) = tools.get(tool) else { return Ok(()) };
+        let checked = resource.check_scopes(principal, &tool.definition().policy().required_scopes);
+        checked.map_err(|rejection| Box::new(rejection.into_response()))
     }
+}
+
+/// Reads the body of a POST, without a byte order mark.
+async fn read_body<B: Body>(body: LimitedBody<B>) -> Handled<Bytes> {
+    let body = body.collect().await.map_err(|error| Box::new(Rejection::Body(error).into_response()))?;
+    let mut body = body.to_bytes();
+    if body.starts_with(BYTE_ORDER_MARK) {
+        body.advance(BYTE_ORDER_MARK.len());
+    }
+    Ok(body)
 }
 
 /// Returns the media types that `request` accepts, and replaces its header `Accept` for rmcp, which
@@ -415,39 +368,19 @@ fn check_body(body: Bytes, accepted: Accepted) -> Handled<(Option<RequestId>, By
     }
 }
 
-/// Rejects a request whose headers contradict one another: a proxy in front of the server may have
-/// checked another line than the server does (RFC 9112, section 3.2).
-fn check_singular_headers<B>(request: &Request<B>) -> Handled<()> {
-    let headers = request.headers();
-    let is_repeated = SINGULAR_HEADERS.iter().any(|name| headers.get_all(name).iter().nth(1).is_some());
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let is_other = host.zip(request.uri().authority()).is_some_and(|(host, authority)| {
-        let scheme = request.uri().scheme();
-        let authority = without_default_port(authority.as_str().as_bytes(), scheme);
-        !without_default_port(host, scheme).eq_ignore_ascii_case(authority)
-    });
-    match is_repeated || is_other {
-        true => Err(Box::new(text_response(StatusCode::BAD_REQUEST, "the headers are ambiguous\n"))),
-        false => Ok(()),
-    }
+/// Returns a response with `message`, a JSON-RPC error.
+fn json_response(status: StatusCode, message: &ServerJsonRpcMessage) -> Response<ResponseBody> {
+    let mut response = json_body(serde_json::to_vec(message).unwrap_or_default());
+    *response.status_mut() = status;
+    response
 }
 
-/// Returns `authority` without an empty port, and without the default port of `scheme`, which may
-/// be omitted (RFC 9110, section 4.2.3).
-fn without_default_port<'a>(authority: &'a [u8], scheme: Option<&Scheme>) -> &'a [u8] {
-    let port: &[u8] = match scheme.map(Scheme::as_str) {
-        Some("http") => b":80",
-        Some("https") => b":443",
-        _ => b":",
-    };
-    authority.strip_suffix(port).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)
-}
-
-fn respond_with_metadata(method: &Method, metadata: &serde_json::Value) -> Response<ResponseBody> {
-    match *method {
-        Method::GET | Method::HEAD => metadata_response(metadata),
-        _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "the method must be GET\n"),
-    }
+/// Returns a response with the JSON text `text`.
+fn json_body(text: impl Into<Bytes>) -> Response<ResponseBody> {
+    let body = Full::new(text.into()).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(accept::JSON));
+    response
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ async fn metadata_names_the_authorization_server() {
         assert_eq!(metadata["authorization_servers"], json!([resource.issuer.issuer]));
         assert_eq!(metadata["scopes_supported"], json!(["tools"]));
     }
-    assert_eq!(status(&get(&format!("{well_known}/other")).await), "404");
+    let other = format!("GET {well_known}/other");
+    assert_eq!(status(&resource.server.request(&other, "Host: localhost\r\n", "").await), "404");
     let post = format!("POST {well_known}");
     assert_eq!(status(&resource.server.request(&post, "Host: a\r\n", "").await), "405");
 }

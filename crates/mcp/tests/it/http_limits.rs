@@ -219,7 +219,7 @@ async fn slow_headers_close_the_connection() {
 /// A client beyond the maximum number of connections waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_limited() {
-    let server = serve(Toolset::new(), config(|config| config.max_connections = 1)).await;
+    let server = serve(Toolset::new(), config(|config| config.listener.max_connections = 1)).await;
     let first = TcpStream::connect(server.address).await.unwrap();
     let head = format!("Host: {}\r\n", server.address);
     let second = timeout(Duration::from_millis(300), server.post(&head, "{}")).await;
@@ -233,7 +233,7 @@ async fn connections_are_limited() {
 /// permits another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_of_an_address_are_limited() {
-    let limited = config(|config| (config.max_connections, config.max_connections_per_address) = (4, 2));
+    let limited = HttpServiceConfig::default().with_max_connections(4).with_max_connections_per_address(2);
     let server = serve(Toolset::new(), limited).await;
     let connect = async |from: &str| {
         let socket = TcpSocket::new_v4().unwrap();

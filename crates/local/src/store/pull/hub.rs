@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft_tls::{RootCertificates, client_config};
+use haft_http::tls::{RootCertificates, client_config};
 use reqwest::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, HeaderMap, LOCATION, RANGE,
 };

@@ -1,19 +1,21 @@
 //! Responses for clients that accept no event stream.
 
+use std::convert::Infallible;
+
 use ::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::combinators::BoxBody;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use sse_stream::SseStream;
 
-use super::response::ResponseBody;
+use super::{ResponseBody, json_body};
 use crate::transport::Envelope;
 
 /// Converts `response`, an event stream, to its last message as JSON: the response to the request
 /// `id`. Notifications before it are dropped.
 pub(super) async fn into_json(
-    response: Response<ResponseBody>,
+    response: Response<BoxBody<Bytes, Infallible>>,
     id: Option<RequestId>,
 ) -> Response<ResponseBody> {
     let (mut parts, body) = response.into_parts();
@@ -39,7 +41,7 @@ pub(super) async fn into_json(
         parts.headers.remove(name);
     }
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(super::accept::JSON));
-    Response::from_parts(parts, Full::new(Bytes::from(message)).boxed())
+    Response::from_parts(parts, json_body(message).into_body())
 }
 
 /// Returns the text of an error response to the request `id`.
@@ -60,7 +62,7 @@ pub(super) fn with_content_type(mut response: Response<ResponseBody>) -> Respons
 }
 
 /// Returns `true` if `response` has an event stream.
-pub(super) fn is_event_stream(response: &Response<ResponseBody>) -> bool {
+pub(super) fn is_event_stream<B>(response: &Response<B>) -> bool {
     let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     response.status() == StatusCode::OK
         && content_type.is_some_and(|it| it.starts_with(super::accept::EVENT_STREAM))

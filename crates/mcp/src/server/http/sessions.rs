@@ -4,9 +4,8 @@ use std::{
 };
 
 use ::http::HeaderMap;
+use haft_http::server::ClientKey;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-
-use super::client::ClientKey;
 
 /// The header with the id of a session.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";

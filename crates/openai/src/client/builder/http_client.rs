@@ -1,7 +1,7 @@
 use std::env;
 
 use haft_core::call::BoxError;
-use haft_tls::{RootCertificates, client_config};
+use haft_http::tls::{RootCertificates, client_config};
 use percent_encoding::percent_decode_str;
 use reqwest::{Proxy, Request, Response, Url, redirect::Policy};
 use secrecy::{ExposeSecret as _, SecretString};

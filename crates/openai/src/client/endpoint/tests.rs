@@ -5,7 +5,7 @@ use reqwest::{
 };
 
 use super::{Endpoint, parse_base_url};
-use haft_tls::{RootCertificates, client_config};
+use haft_http::tls::{RootCertificates, client_config};
 
 /// Returns `text` after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {

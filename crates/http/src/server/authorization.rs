@@ -1,51 +1,44 @@
 //! The server as an OAuth 2.0 protected resource: access tokens of authorization servers.
 //!
 //! A [`ProtectedResource`] is a server that accepts the access tokens of one or several
-//! authorization servers (MCP specification, *Authorization*, revisions 2025-11-25 and 2026-07-28).
-//! It has the public URL of the MCP endpoint, which is its resource identifier, the issuers of the
-//! tokens, and the scopes that every request must have.
+//! authorization servers, as the MCP specification requires (*Authorization*, revisions 2025-11-25
+//! and 2026-07-28). It has the public URL of the server, which is its resource identifier, the
+//! issuers of the tokens, and the scopes that every request must have.
 //!
 //! # Protocol
 //!
-//! - **Metadata** (RFC 9728): [`McpService`](crate::McpService) responds to
+//! - **Metadata** (RFC 9728): [`Access`](super::Access) responds to
 //!   `/.well-known/oauth-protected-resource` and to the same path with the path of the resource,
-//!   such as `/.well-known/oauth-protected-resource/mcp`. [`serve_http`](crate::serve_http) routes
-//!   these paths. In another router, mount the service there as well; see the example.
+//!   such as `/.well-known/oauth-protected-resource/mcp`. If it is a route of a router, mount it
+//!   there as well.
 //! - **Status 401**: a request without a valid token. `WWW-Authenticate` has the URL of the
 //!   metadata and the required scopes.
 //! - **Status 403**: a token without a required scope. `WWW-Authenticate` has
 //!   `error="insufficient_scope"` and all scopes that the request needs, so that the client can
 //!   request them (step-up). A call needs the scopes of the resource, and those in the
-//!   [policy](haft_core::tool::ToolPolicy::required_scopes) of its tool.
+//!   [policy](haft_core::tool::ToolPolicy::required_scopes) of its tool, which a server checks with
+//!   [`ProtectedResource::check_scopes`].
 //! - **Status 503**: a token that cannot be verified at present, for example because the keys of
 //!   its issuer cannot be fetched.
 //!
 //! # Principal
 //!
 //! The calls of a token have a [principal](Principal) with the scopes of the token. The `id` that a
-//! [`JwtVerifier`] assigns is `ISSUER#SUB`, from the claims `iss` and `sub`. An issuer has no
-//! fragment (RFC 8414, section 2), so ids of different issuers are different. A session can be used
-//! only by the principal that opened it.
+//! `JwtVerifier` (feature `oauth`) assigns is `ISSUER#SUB`, from the claims `iss` and `sub`. An
+//! issuer has no fragment (RFC 8414, section 2), so ids of different issuers are different.
 //!
 //! # Examples
 //!
 //! ```
 //! # #[cfg(feature = "oauth")]
-//! # fn main() -> Result<(), haft_mcp::authorization::InvalidUrl> {
-//! use haft_core::Toolset;
-//! use haft_mcp::{HttpServiceConfig, McpService, authorization::ProtectedResource};
+//! # fn main() -> Result<(), haft_http::server::authorization::InvalidUrl> {
+//! use haft_http::server::{AccessConfig, authorization::ProtectedResource};
 //!
-//! let resource = ProtectedResource::new("https://mcp.example.org/mcp")?
+//! let resource = ProtectedResource::new("https://tools.example.org/mcp")?
 //!     .with_issuer("https://auth.example.org")?
 //!     .with_required_scopes(["tools"]);
-//! let config = HttpServiceConfig::default().with_protected_resource(resource);
-//! let service = McpService::new(Toolset::new(), config);
-//! // In an axum router:
-//! // Router::new()
-//! //     .route_service("/mcp", service.clone())
-//! //     .route_service("/.well-known/oauth-protected-resource", service.clone())
-//! //     .route_service("/.well-known/oauth-protected-resource/mcp", service)
-//! # drop(service);
+//! let config = AccessConfig::default().with_protected_resource(resource);
+//! assert!(config.requires_authentication());
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "oauth"))]
@@ -58,15 +51,17 @@ mod jwt;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use ::http::Uri;
 use async_trait::async_trait;
 use haft_core::tool::Principal;
+use http::Uri;
 use serde_json::{Value, json};
 
-pub(super) use self::challenge::{bearer_challenge, insufficient_scope};
+pub(super) use self::challenge::bearer_challenge;
+use self::challenge::insufficient_scope;
 #[cfg(feature = "oauth")]
 pub use self::jwt::JwtVerifier;
-pub use super::config::RejectedRequest;
+pub use super::RejectedRequest;
+use super::Rejection;
 
 /// The path of the metadata of a resource (RFC 9728, section 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -75,14 +70,14 @@ const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// A verifier of access tokens, for example by introspection (RFC 7662) or by a database.
 ///
-/// [`JwtVerifier`] verifies tokens that are JWTs.
+/// `JwtVerifier` (feature `oauth`) verifies tokens that are JWTs.
 ///
 /// # Examples
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use haft_core::tool::Principal;
-/// use haft_mcp::authorization::{ProtectedResource, TokenError, TokenVerifier};
+/// use haft_http::server::authorization::{ProtectedResource, TokenError, TokenVerifier};
 ///
 /// struct Database;
 ///
@@ -96,8 +91,8 @@ const MAX_TOKEN_BYTES: usize = 16 << 10;
 ///     }
 /// }
 ///
-/// # fn main() -> Result<(), haft_mcp::authorization::InvalidUrl> {
-/// let resource = ProtectedResource::new("https://mcp.example.org/mcp")?
+/// # fn main() -> Result<(), haft_http::server::authorization::InvalidUrl> {
+/// let resource = ProtectedResource::new("https://tools.example.org/mcp")?
 ///     .with_verifier("https://auth.example.org", Database)?;
 /// # drop(resource);
 /// # Ok(())
@@ -145,7 +140,7 @@ impl TokenError {
 
 /// The error for a URL that cannot identify a resource or an issuer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the URL {url:?} {reason}: write one such as https://mcp.example.org/mcp")]
+#[error("the URL {url:?} {reason}: write one such as https://tools.example.org/mcp")]
 #[non_exhaustive]
 pub struct InvalidUrl {
     /// The URL.
@@ -169,7 +164,7 @@ pub struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// Creates a resource with the identifier `url`, the public URL of the MCP endpoint. Clients
+    /// Creates a resource with the identifier `url`, the public URL of the server. Clients
     /// request tokens for this URL (RFC 8707), so it must be the URL that they connect to.
     ///
     /// Without a verifier, every token is rejected.
@@ -234,6 +229,22 @@ impl ProtectedResource {
         &self.host
     }
 
+    /// Checks that `principal` has `scopes`, for example those of a tool. The scopes of the
+    /// resource are checked with the token: the principal of a fixed token needs none.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Rejection::InsufficientScope`]. Its challenge names `scopes` and those of the
+    /// resource, so that the client can request a token with all of them.
+    pub fn check_scopes(&self, principal: &Principal, scopes: &[String]) -> Result<(), Rejection> {
+        if scopes.iter().all(|scope| principal.scopes.contains(scope)) {
+            return Ok(());
+        }
+        let own = self.scopes.iter().filter(|scope| !scopes.contains(scope));
+        let all = own.chain(scopes).map(String::as_str);
+        Err(Rejection::InsufficientScope(insufficient_scope(self, all)))
+    }
+
     /// The scopes that every request must have.
     pub(super) fn scopes(&self) -> &[String] {
         &self.scopes
@@ -243,8 +254,8 @@ impl ProtectedResource {
         &self.metadata_url
     }
 
-    /// Returns `true` if `path` is a path of the metadata.
-    pub(super) fn is_metadata_path(&self, path: &str) -> bool {
+    /// Returns `true` if `path` is a path of the metadata, for a router.
+    pub fn is_metadata_path(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         path == WELL_KNOWN || path == self.metadata_path
     }

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
-use ::http::{HeaderMap, HeaderValue, header};
 use haft_core::tool::Principal;
+use http::{HeaderMap, header};
 use subtle::ConstantTimeEq as _;
 
-use super::authorization::{ProtectedResource, TokenError, bearer_challenge, insufficient_scope};
+use super::{
+    Rejection,
+    authorization::{ProtectedResource, TokenError, bearer_challenge},
+};
 
 /// The permitted bearer tokens and their principals.
 #[derive(Clone, Default)]
@@ -31,30 +34,15 @@ impl BearerTokens {
     }
 }
 
-/// The reason for the rejection of a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rejection {
-    /// Status 401, with the value of `WWW-Authenticate`.
-    Unauthorized(HeaderValue),
-    /// Status 403, with the value of `WWW-Authenticate`.
-    Forbidden(HeaderValue),
-    /// Status 503: the token cannot be verified at present.
-    Unavailable,
-}
-
 /// The authentication of requests.
-pub(super) struct Access {
+pub(super) struct Authenticator {
     tokens: BearerTokens,
     resource: Option<ProtectedResource>,
 }
 
-impl Access {
+impl Authenticator {
     pub(super) fn new(tokens: BearerTokens, resource: Option<ProtectedResource>) -> Self {
         Self { tokens, resource }
-    }
-
-    pub(super) fn resource(&self) -> Option<&ProtectedResource> {
-        self.resource.as_ref()
     }
 
     /// Returns the principal of a request with `headers`, or `None` if no authentication is
@@ -71,39 +59,17 @@ impl Access {
         }
         let Some(resource) = resource else { return Err(unauthorized(Some("the token is unknown"))) };
         match resource.verify(token).await {
-            Ok(principal) if has_scopes(&principal, resource.scopes()) => Ok(Some(principal)),
-            Ok(_) => {
-                let scopes = resource.scopes().iter().map(String::as_str);
-                Err(Rejection::Forbidden(insufficient_scope(resource, scopes)))
+            Ok(principal) => {
+                resource.check_scopes(&principal, resource.scopes())?;
+                Ok(Some(principal))
             }
             Err(TokenError::Invalid(reason)) => Err(unauthorized(Some(&reason))),
             Err(TokenError::Unavailable(reason)) => {
                 tracing::warn!(%reason, "cannot verify an access token");
-                Err(Rejection::Unavailable)
+                Err(Rejection::Unverifiable)
             }
         }
     }
-
-    /// Checks that `principal` has the `scopes` of a tool.
-    ///
-    /// # Errors
-    ///
-    /// Returns a challenge with all scopes of the call. Without a protected resource, a client
-    /// cannot request scopes: the pipeline denies the call, and the model reads the missing scope.
-    pub(super) fn check_scopes(&self, principal: &Principal, scopes: &[String]) -> Result<(), Rejection> {
-        match &self.resource {
-            Some(resource) if !has_scopes(principal, scopes) => {
-                let own = resource.scopes().iter().filter(|scope| !scopes.contains(scope));
-                let scopes = own.chain(scopes).map(String::as_str);
-                Err(Rejection::Forbidden(insufficient_scope(resource, scopes)))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn has_scopes(principal: &Principal, scopes: &[String]) -> bool {
-    scopes.iter().all(|scope| principal.scopes.contains(scope))
 }
 
 /// Returns the token of the header `Authorization` (RFC 6750, section 2.1).

@@ -29,7 +29,7 @@ fn identifier_is_an_absolute_url() {
         assert!(parse_identifier(url).is_ok(), "{url}");
     }
     let error = |url: &str| ProtectedResource::new(url).unwrap_err().to_string();
-    expect![[r#"the URL "mcp.example.org" does not begin with http:// or https://: write one such as https://mcp.example.org/mcp"#]]
+    expect![[r#"the URL "mcp.example.org" does not begin with http:// or https://: write one such as https://tools.example.org/mcp"#]]
         .assert_eq(&error("mcp.example.org"));
     for (url, reason) in [
         ("https://mcp.example.org/#a", "has a fragment"),

@@ -5,28 +5,17 @@ use std::{
 };
 
 use haft_core::tool::Principal;
-use rmcp::{
-    RoleServer,
-    model::{ErrorCode, ErrorData},
-    service::RequestContext,
-};
-
-/// The code of the JSON-RPC error for a call beyond the limit: the first code for errors of servers
-/// (JSON-RPC 2.0, section 5.1).
-const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
-
-/// The address of a client, as an extension of an HTTP request to an
-/// [`McpService`](crate::McpService).
+/// The address of a client, as an extension of an HTTP request to [`Access`](super::Access).
 ///
-/// [`serve_http`](crate::serve_http) adds the address of the connection. A service in another
-/// router needs it for the limits of clients without authentication: without an address, all of
-/// them share one limit. Behind a reverse proxy, a layer of the program inserts the address that
-/// the proxy reports. IPv6 addresses are grouped by /64 prefix.
+/// [`serve`](super::serve) adds the address of the connection. Another server must insert it for
+/// the limits of clients without authentication: without an address, all of them share one limit.
+/// Behind a reverse proxy, a layer of the program inserts the address that the proxy reports. IPv6
+/// addresses are grouped by /64 prefix.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_mcp::ClientAddress;
+/// use haft_http::server::ClientAddress;
 /// use http::Request;
 ///
 /// let mut request = Request::new(());
@@ -38,17 +27,20 @@ pub struct ClientAddress(pub IpAddr);
 
 /// The identity of a client for limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ClientKey {
+#[non_exhaustive]
+pub enum ClientKey {
     /// The id of a principal.
     Principal(String),
-    /// The address of a client without authentication.
+    /// The address of a client without authentication. See [`ClientKey::new`].
     Address(IpAddr),
     /// All clients without an address.
     Unknown,
 }
 
 impl ClientKey {
-    pub(super) fn new(principal: Option<&Principal>, address: Option<ClientAddress>) -> Self {
+    /// Returns the identity of a client: its principal, or else its address. The key of an IPv6
+    /// address is its /64 prefix, and that of an IPv4-mapped one is the IPv4 address.
+    pub fn new(principal: Option<&Principal>, address: Option<ClientAddress>) -> Self {
         match (principal, address) {
             (Some(principal), _) => Self::Principal(principal.id.clone()),
             (None, Some(ClientAddress(IpAddr::V6(address)))) if address.to_ipv4_mapped().is_none() => {
@@ -62,27 +54,45 @@ impl ClientKey {
 }
 
 /// The calls in progress, or the open connections, of each client, with a maximum number per
-/// client.
+/// client. Clones share the counts.
+///
+/// # Examples
+///
+/// ```
+/// use haft_http::server::{ClientKey, ClientSlots};
+///
+/// let slots = ClientSlots::new(1);
+/// let first = slots.acquire(ClientKey::Unknown);
+/// assert!(first.is_some() && slots.acquire(ClientKey::Unknown).is_none());
+/// drop(first);
+/// assert!(slots.acquire(ClientKey::Unknown).is_some());
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct ClientSlots {
+pub struct ClientSlots {
     max: usize,
     in_use: Arc<Mutex<HashMap<ClientKey, usize>>>,
 }
 
-/// A slot of a call or of a connection. Dropping it frees the slot.
+/// A slot of a [`ClientSlots`], for a call or a connection. Dropping it frees the slot.
 #[derive(Debug)]
-pub(crate) struct ClientSlot {
+pub struct ClientSlot {
     slots: ClientSlots,
     client: ClientKey,
 }
 
 impl ClientSlots {
-    pub(super) fn new(max: usize) -> Self {
+    /// Permits `max` slots per client.
+    pub fn new(max: usize) -> Self {
         Self { max, in_use: Arc::default() }
     }
 
+    /// Returns the maximum number of slots per client.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
     /// Returns a slot of `client`, or `None` if all of them are in use.
-    pub(super) fn acquire(&self, client: ClientKey) -> Option<ClientSlot> {
+    pub fn acquire(&self, client: ClientKey) -> Option<ClientSlot> {
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let count = in_use.get(&client).copied().unwrap_or_default();
         if count >= self.max {
@@ -101,27 +111,6 @@ impl Drop for ClientSlot {
             _ => drop(in_use.remove(&self.client)),
         }
     }
-}
-
-/// Returns a slot of `slots` for the call of the request `cx`, or `None` if the number of calls is
-/// not limited.
-///
-/// # Errors
-///
-/// Returns a JSON-RPC error if the client has too many calls in progress.
-pub(crate) fn acquire_slot(
-    slots: Option<&ClientSlots>,
-    cx: &RequestContext<RoleServer>,
-) -> Result<Option<ClientSlot>, ErrorData> {
-    let Some(slots) = slots else { return Ok(None) };
-    let parts = cx.extensions.get::<::http::request::Parts>();
-    let client = parts.and_then(|parts| parts.extensions.get::<ClientKey>().cloned());
-    let slot = slots.acquire(client.unwrap_or(ClientKey::Unknown)).ok_or_else(|| {
-        let max = slots.max;
-        let message = format!("too many calls in progress, at most {max} per client: repeat the call later");
-        ErrorData::new(TOO_MANY_CALLS, message, None)
-    })?;
-    Ok(Some(slot))
 }
 
 #[cfg(test)]

@@ -1,4 +1,17 @@
-#![doc = include_str!("../README.md")]
+//! The TLS configuration of HTTP clients: rustls with the certificates of the operating system, and
+//! HTTP/1.1.
+//!
+//! The cryptography is that of the default [`CryptoProvider`] of the process, or else ring.
+//!
+//! # Examples
+//!
+//! ```
+//! use haft_http::tls::{RootCertificates, client_config};
+//!
+//! let config = client_config(RootCertificates::SystemIfPresent)?;
+//! assert_eq!(config.alpn_protocols, [b"http/1.1"]);
+//! # Ok::<(), rustls::Error>(())
+//! ```
 
 use std::sync::Arc;
 

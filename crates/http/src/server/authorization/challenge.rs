@@ -1,10 +1,10 @@
-use ::http::HeaderValue;
+use http::HeaderValue;
 
 use super::ProtectedResource;
 
 /// Returns the value of `WWW-Authenticate` for a request without a valid token (RFC 6750, section
 /// 3; RFC 9728, section 5.1). `fault` describes the token of the request, if it has one.
-pub(in crate::server::http) fn bearer_challenge(
+pub(in crate::server) fn bearer_challenge(
     resource: Option<&ProtectedResource>,
     fault: Option<&str>,
 ) -> HeaderValue {
@@ -22,8 +22,8 @@ pub(in crate::server::http) fn bearer_challenge(
 }
 
 /// Returns the value of `WWW-Authenticate` for a request whose token lacks one of `scopes` (RFC
-/// 6750, section 3.1; MCP specification, *Authorization*, "Scope Challenge Handling").
-pub(in crate::server::http) fn insufficient_scope<'a>(
+/// 6750, section 3.1).
+pub(in crate::server) fn insufficient_scope<'a>(
     resource: &ProtectedResource,
     scopes: impl IntoIterator<Item = &'a str>,
 ) -> HeaderValue {

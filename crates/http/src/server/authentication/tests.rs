@@ -1,7 +1,7 @@
-use ::http::{HeaderMap, HeaderValue, header};
 use haft_core::tool::Principal;
+use http::{HeaderMap, HeaderValue, header};
 
-use super::{Access, BearerTokens, Rejection};
+use super::{Authenticator, BearerTokens, Rejection};
 
 #[tokio::test]
 async fn only_permitted_tokens_are_accepted() {
@@ -9,7 +9,7 @@ async fn only_permitted_tokens_are_accepted() {
     for id in ["ann", "ben"] {
         tokens.add(format!("token-of-{id}"), Principal { id: id.to_owned(), ..Principal::default() });
     }
-    let access = Access::new(tokens, None);
+    let access = Authenticator::new(tokens, None);
     let check = async |value: Option<&'static str>| {
         let headers: HeaderMap =
             value.map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).into_iter().collect();

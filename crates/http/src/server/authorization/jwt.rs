@@ -47,9 +47,9 @@ use super::{InvalidUrl, TokenError, TokenVerifier, parse_identifier};
 /// For an issuer whose tokens have another audience than the URL of the server:
 ///
 /// ```
-/// use haft_mcp::authorization::{JwtVerifier, ProtectedResource};
+/// use haft_http::server::authorization::{JwtVerifier, ProtectedResource};
 ///
-/// # fn main() -> Result<(), haft_mcp::authorization::InvalidUrl> {
+/// # fn main() -> Result<(), haft_http::server::authorization::InvalidUrl> {
 /// let issuer = "https://auth.example.org";
 /// let verifier = JwtVerifier::new(issuer, "api://tools")?;
 /// let resource =

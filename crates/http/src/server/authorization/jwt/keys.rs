@@ -15,7 +15,7 @@ use super::{
     TokenError, UnverifiedToken,
     signature::{Jwk, PublicKey},
 };
-use crate::oauth::{OAuthHttp, fetch_metadata};
+use crate::oauth::{IssuerClient, fetch_metadata};
 
 /// The age after which keys are fetched again.
 const REFRESH_AGE: Duration = Duration::from_secs(10 * 60);
@@ -158,7 +158,7 @@ struct KeySet {
 }
 
 async fn fetch_keys(issuer: &str) -> Result<Vec<PublicKey>, String> {
-    let http = OAuthHttp::new(issuer).await?;
+    let http = IssuerClient::new(issuer).await?;
     let Metadata { jwks_uri } = fetch_metadata(&http, issuer).await?;
     let url = Url::parse(&jwks_uri).map_err(|error| format!("invalid `jwks_uri`: {error}"))?;
     let text = http.get(&url).await.map_err(|error| format!("{url}: {error}"))?;

@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "oauth")]
+pub mod oauth;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "client")]
+pub mod tls;
