@@ -1,6 +1,7 @@
 //! HTTP clients: their common settings, redirects, and bounded bodies.
 
 mod body;
+mod retry_after;
 
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use reqwest::{
     redirect::{Action, Attempt, Policy},
 };
 
-pub use self::body::{ReadBodyError, content_coding, read_body};
+pub use self::{
+    body::{ReadBodyError, content_coding, read_body},
+    retry_after::retry_after,
+};
 use crate::tls::{RootCertificates, client_config};
 
 /// The default maximum time for opening a connection.

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "model")]
+pub mod model;
 #[cfg(feature = "oauth")]
 pub mod oauth;
 #[cfg(feature = "server")]

@@ -6,16 +6,11 @@
 mod builder;
 mod chat_completions;
 mod endpoint;
-mod event_parser;
-mod http_reply;
 mod profile;
 mod provider;
 mod reply_stream;
 mod responses;
-mod retry;
-mod secrets;
 pub(crate) mod structured_output;
-mod timeouts;
 mod transport;
 mod unsupported_params;
 
@@ -26,24 +21,25 @@ use futures::{
     stream::{self, BoxStream, Stream, StreamExt as _},
 };
 use haft_core::model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile};
+use haft_http::model::{RequestTimer, RetryPolicy};
 use serde::Serialize;
 use tracing::{Instrument as _, Span, field};
 
 use self::{
-    builder::ClientSettings, reply_stream::ReplyStream, retry::RetryPolicy,
-    structured_output::StructuredOutput, timeouts::RequestTimer, transport::Transport,
-    unsupported_params::ApiRejection,
+    builder::ClientSettings, reply_stream::ReplyStream, structured_output::StructuredOutput,
+    transport::Transport, unsupported_params::ApiRejection,
 };
 use crate::{format::EncodingOptions, reply::StreamAccumulator};
+
+pub use haft_http::model::Timeouts;
 
 pub use builder::{BuildError, ModelBuilder};
 pub use chat_completions::{ChatCompletions, ChatCompletionsBuilder};
 pub use provider::{Provider, UnknownProvider};
 pub use responses::{Responses, ResponsesBuilder};
-pub use timeouts::Timeouts;
 pub use transport::HttpService;
 #[cfg(feature = "async-openai")]
-pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE_WAIT, secrets::Secrets};
+pub(crate) use {profile::profile_of, reply_stream::USAGE_WAIT};
 
 /// The parts of a model client that differ between Chat Completions and Responses.
 trait Api: Sized + Send + Sync {

@@ -1,20 +1,15 @@
 //! The HTTP client: redirects within the origin, bounded bodies and deadlines.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use haft_http::tls::{RootCertificates, client_config};
+use haft_http::{client, tls::RootCertificates};
 use reqwest::{
     Client, Method, Request, Response, StatusCode, Url,
-    header::{
-        ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
-    },
-    redirect,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
 };
 
 use crate::OpenApiError;
 
-/// The maximum time for opening a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
 
@@ -45,17 +40,12 @@ pub(crate) enum HttpError {
     InvalidResponse(String),
 }
 
-/// Builds the HTTP client. It honours the proxy variables of the environment.
+/// Builds the HTTP client.
 pub(crate) fn new_client() -> Result<Client, OpenApiError> {
     let fault = |reason: String| OpenApiError::HttpClient { reason };
-    let tls = client_config(RootCertificates::SystemIfPresent).map_err(|error| fault(error.to_string()))?;
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
-        .build();
-    client.map_err(|error| fault(error.to_string()))
+    let builder =
+        client::builder(RootCertificates::SystemIfPresent).map_err(|error| fault(error.to_string()))?;
+    builder.build().map_err(|error| fault(error.to_string()))
 }
 
 /// Sends `request`, follows redirects, and reads the body of the response, up to `max_bytes`.
@@ -156,12 +146,8 @@ impl HttpResponse {
         self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Returns the wait in `Retry-After`, in seconds or as a date (RFC 9110, section 10.2.3).
+    /// Returns the wait in `Retry-After`.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        match text.parse() {
-            Ok(seconds) => Some(Duration::from_secs(seconds)),
-            Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
-        }
+        client::retry_after(&self.headers)
     }
 }

@@ -12,13 +12,11 @@ mod settings;
 use std::{env, fmt, marker::PhantomData, time::Duration};
 
 use haft_core::{model::ModelProfile, schema::SchemaTarget};
+use haft_http::model::{RetryPolicy, Timeouts};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use super::{
-    provider::Provider, responses::ResponsesOptions, retry::RetryPolicy, timeouts::Timeouts,
-    transport::Middleware,
-};
+use super::{provider::Provider, responses::ResponsesOptions, transport::Middleware};
 
 use environment::Environment;
 

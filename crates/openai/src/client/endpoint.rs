@@ -2,13 +2,14 @@
 mod tests;
 
 use haft_core::model::ModelError;
+use haft_http::model::Secrets;
 use reqwest::{
     Client, Method, Request, Url,
     header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use secrecy::SecretString;
 
-use super::{builder::BuildError, secrets::Secrets};
+use super::builder::BuildError;
 
 /// The URL and the headers of all requests to one API of a server.
 pub(super) struct Endpoint {

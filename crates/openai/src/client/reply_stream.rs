@@ -1,12 +1,9 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
 use haft_core::model::{ChatEvent, ChatResponse, ModelError, ServerError};
+use haft_http::model::{EventParser, HttpReply, ServerEvent};
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    event_parser::{EventParser, EventTooLong, ServerEvent},
-    http_reply::HttpReply,
-};
 use crate::reply::{StreamAccumulator, decode_error};
 
 /// The time to wait for the usage and `[DONE]` after the finish reason. Some servers send neither
@@ -126,7 +123,9 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             bytes.await
         };
         match bytes {
-            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|EventTooLong| too_long_error()),
+            Ok(Some(bytes)) => {
+                self.parser.push(bytes).map_err(|error| ModelError::InvalidResponse(error.to_string()))
+            }
             Ok(None) => self.handle_close(),
             // After the finish reason the reply is complete, so the error is ignored.
             Err(_) if self.accumulator.is_finished() => self.finish(),
@@ -188,8 +187,4 @@ fn truncated_error<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<
 
 fn is_done_marker(data: &[u8]) -> bool {
     data.trim_ascii() == b"[DONE]"
-}
-
-fn too_long_error() -> ModelError {
-    ModelError::InvalidResponse("an event of the stream is too long".into())
 }

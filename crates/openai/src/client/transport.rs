@@ -1,30 +1,23 @@
 //! Transmission of HTTP requests with `reqwest`, through user-supplied layers.
 
-#[cfg(test)]
-mod tests;
-
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::{
     call::BoxError,
     model::{ModelError, ServerError, TimeoutPhase},
 };
+use haft_http::{
+    client::retry_after,
+    model::{HttpReply, RequestTimer, root_cause},
+};
 use reqwest::{
     Request, Response,
-    header::{HeaderMap, LOCATION, RETRY_AFTER},
+    header::{HeaderMap, LOCATION},
 };
 use serde::Serialize;
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
-use super::{
-    endpoint::Endpoint,
-    http_reply::{HttpReply, root_cause},
-    timeouts::RequestTimer,
-    unsupported_params::ApiRejection,
-};
+use super::{endpoint::Endpoint, unsupported_params::ApiRejection};
 
 /// The HTTP service that a user-supplied layer wraps. It sends an HTTP request and returns the
 /// response head.
@@ -115,7 +108,7 @@ impl Transport {
     /// unless the response is a redirect or compressed.
     async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
-        let retry_after = parse_retry_after(reply.headers());
+        let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
         let location = location.and_then(|location| location.to_str().ok());
         let mut error = match (location, reply.compression()) {
@@ -168,20 +161,4 @@ fn location_of(url: &str) -> String {
 /// missing or invalid.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
     headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
-}
-
-/// Returns the retry delay from OpenAI's `retry-after-ms`, or else from `Retry-After` in seconds or
-/// as a date (RFC 9110, section 10.2.3). `None` if there is no valid delay.
-fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
-    let millis = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok());
-    if let Some(delay) = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1000.0).ok()) {
-        return Some(delay);
-    }
-    let text = text(RETRY_AFTER.as_str())?;
-    match text.parse() {
-        // A delay can be too long for a `Duration`.
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX)),
-        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
-    }
 }

@@ -5,12 +5,10 @@ use haft_core::{
     schema::SchemaError,
     tool::InvalidToolName,
 };
+use haft_http::model::root_cause;
 use serde_json::json;
 
-use crate::{
-    api_error::{error_in_place_of_reply, excerpt},
-    client::root_cause,
-};
+use crate::api_error::{error_in_place_of_reply, excerpt};
 
 /// The error returned when a value cannot be converted between haft and `async-openai`.
 #[derive(Debug, thiserror::Error)]

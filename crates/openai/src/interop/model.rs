@@ -14,6 +14,7 @@ use haft_core::{
     },
     schema::SchemaTarget,
 };
+use haft_http::model::Secrets;
 use reqwest::Url;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -21,7 +22,7 @@ use tracing::{Instrument as _, Span};
 
 use super::{convert::from_response_with, error::from_openai_error, stream::ChunkStream};
 use crate::{
-    client::{Secrets, chat_span, profile_of, record_response, structured_output::StructuredOutput},
+    client::{chat_span, profile_of, record_response, structured_output::StructuredOutput},
     format::{
         EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, encode_tools_for_target,
     },

@@ -5,12 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft_http::tls::{RootCertificates, client_config};
-use reqwest::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, HeaderMap, LOCATION, RANGE,
-};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode, Url};
+use haft_http::client;
+use haft_http::tls::RootCertificates;
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, HeaderMap, LOCATION, RANGE};
+use reqwest::{Response, StatusCode, Url};
 use tracing::warn;
 
 use super::token::Token;
@@ -78,9 +76,8 @@ impl Hub<'_> {
         // The server may redirect from `http` to `https`.
         let is_plain = url.to_ascii_lowercase().starts_with("http://");
         let roots = if is_plain { RootCertificates::SystemIfPresent } else { RootCertificates::System };
-        let tls = client_config(roots).map_err(|error| unreachable(error.to_string()))?;
-        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
-        let client = client.redirect(Policy::none()).read_timeout(IDLE_TIMEOUT);
+        let client = client::builder(roots).map_err(|error| unreachable(error.to_string()))?;
+        let client = client.connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT);
         let client = client.build().map_err(connection_error)?;
         let mut url =
             Url::parse(&url).map_err(|_| unreachable("the address of the hub is invalid".to_owned()))?;
@@ -88,9 +85,9 @@ impl Hub<'_> {
         let mut linked = ExpectedFile::default();
         for _ in 0..=MAX_REDIRECTS {
             let is_hub = url.origin() == hub;
-            // Without the header, a server may use any coding (RFC 9110, section 12.5.3). Sizes,
-            // ranges and checksums are those of the plain file.
-            let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
+            // The client excludes compression: sizes, ranges and checksums are those of the plain
+            // file.
+            let mut request = client.get(url.clone());
             if received > 0 {
                 request = request.header(RANGE, format!("bytes={received}-"));
             }

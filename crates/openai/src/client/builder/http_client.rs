@@ -1,9 +1,9 @@
 use std::env;
 
 use haft_core::call::BoxError;
-use haft_http::tls::{RootCertificates, client_config};
+use haft_http::{client, tls::RootCertificates};
 use percent_encoding::percent_decode_str;
-use reqwest::{Proxy, Request, Response, Url, redirect::Policy};
+use reqwest::{Proxy, Request, Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use tower::{Layer, Service};
 
@@ -84,11 +84,6 @@ impl<M> ModelBuilder<M> {
     }
 
     fn build_http_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
-        // Redirects are disabled, because a redirect could change the method or send the API key to
-        // another host.
-        let builder =
-            reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
-        let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
         let proxy = self.proxy.as_ref().map(|proxy| {
             let url = Url::parse(proxy.expose_secret()).ok().filter(Url::has_host);
             let proxy = url.and_then(|url| Proxy::all(url).ok());
@@ -97,8 +92,9 @@ impl<M> ModelBuilder<M> {
         // Small containers have no system certificates. A client for plain HTTP does not need them.
         let uses_tls = proxy.is_some() || may_use_tls(url, |name| env::var(name).ok());
         let roots = if uses_tls { RootCertificates::System } else { RootCertificates::None };
-        let tls = client_config(roots).map_err(|error| BuildError::HttpClient(error.into()))?;
-        let builder = builder.tls_backend_preconfigured(tls);
+        // Without redirects: one could change the method or send the API key to another host.
+        let builder = client::builder(roots).map_err(|error| BuildError::HttpClient(error.into()))?;
+        let builder = builder.connect_timeout(self.timeouts.connect);
         let builder = match proxy {
             Some(proxy) => builder.proxy(proxy?),
             None => builder,

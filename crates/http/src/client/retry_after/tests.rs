@@ -2,11 +2,11 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::parse_retry_after;
+use super::retry_after;
 
 fn delay(name: &'static str, value: &str) -> Option<Duration> {
     let header = (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
-    parse_retry_after(&HeaderMap::from_iter([header]))
+    retry_after(&HeaderMap::from_iter([header]))
 }
 
 #[test]

@@ -8,12 +8,38 @@ use haft_core::model::ModelError;
 
 use super::timeouts::RequestTimer;
 
-/// The maximum number of retries, and the wait before the first retry.
+/// The retries of a model request: exponential backoff with jitter of up to 50 %, and at least the
+/// server's `Retry-After`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use haft_core::model::ModelError;
+/// use haft_http::model::{RequestTimer, RetryPolicy, Timeouts};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), ModelError> {
+/// let policy = RetryPolicy::default();
+/// let timer = RequestTimer::start(&Timeouts::default());
+/// let mut replies = vec![Ok("hello"), Err(ModelError::EmptyResponse)];
+/// let reply = policy.run(&timer, || {
+///     let reply = replies.pop().unwrap_or(Err(ModelError::EmptyResponse));
+///     async { reply }
+/// });
+/// assert_eq!(reply.await?, "hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
-pub(super) struct RetryPolicy {
-    pub(super) max_retries: u32,
-    /// The wait before the first retry. It doubles with each further retry, up to [`MAX_WAIT`].
-    pub(super) first_wait: Duration,
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// The maximum number of retries. Default: 3.
+    pub max_retries: u32,
+    /// The wait before the first retry. It doubles with each further retry, up to 20 seconds.
+    /// Default: 500 ms.
+    pub first_wait: Duration,
 }
 
 /// The maximum wait between two attempts, before jitter is added. A longer `Retry-After` overrides
@@ -28,12 +54,13 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// Runs `attempt` and repeats it until it succeeds or fails permanently, or until the retries
-    /// or the time are used up.
-    pub(super) async fn run<T, F>(
-        &self,
-        timer: &RequestTimer,
-        attempt: impl FnMut() -> F,
-    ) -> Result<T, ModelError>
+    /// or the time of `timer` are used up. Timeouts, and truncated replies with content, are not
+    /// repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the last attempt.
+    pub async fn run<T, F>(&self, timer: &RequestTimer, attempt: impl FnMut() -> F) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,
     {

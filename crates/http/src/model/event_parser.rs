@@ -9,9 +9,26 @@ use memchr::memchr2;
 /// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
 /// Parsing takes linear time and bounded memory, even if an event arrives in many pieces. In this
-/// case, `eventsource-stream` 0.2 takes quadratic time and unbounded memory.
+/// case, `eventsource-stream` 0.2 takes quadratic time and unbounded memory. Names of events, other
+/// than `error`, and ids are ignored: the events of models have a type in their data.
+///
+/// # Examples
+///
+/// ```
+/// use haft_http::model::EventParser;
+///
+/// let mut parser = EventParser::default();
+/// parser.push(b"data: {\"delta\": \"hel".to_vec())?;
+/// assert_eq!(parser.next_event(), None);
+/// parser.push(b"lo\"}\n\ndata: [DONE]\n\n".to_vec())?;
+/// let data = parser.next_event().map(|event| event.data);
+/// assert_eq!(data, Some(&b"{\"delta\": \"hello\"}"[..]));
+/// let data = parser.next_event().map(|event| event.data);
+/// assert_eq!(data, Some(&b"[DONE]"[..]));
+/// # Ok::<(), haft_http::model::EventTooLong>(())
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct EventParser {
+pub struct EventParser {
     bytes: Vec<u8>,
     /// The offset in `bytes` at which the current line begins.
     line_start: usize,
@@ -37,20 +54,28 @@ const MAX_SPARE_CAPACITY: usize = 64 << 10;
 
 /// A server-sent event.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ServerEvent<'p> {
-    pub(super) data: &'p [u8],
+#[non_exhaustive]
+pub struct ServerEvent<'p> {
+    /// The lines of the data, joined with line feeds.
+    pub data: &'p [u8],
     /// `true` if the event is named `error` or has an `error` field.
-    pub(super) is_error: bool,
+    pub is_error: bool,
 }
 
 /// The error for an event with more than [`SERVER_MESSAGE_BYTES`] bytes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct EventTooLong;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is too long")]
+#[non_exhaustive]
+pub struct EventTooLong;
 
 impl EventParser {
-    /// Adds the received `bytes`. Returns an error if the current event is too long. Before the
-    /// next `push`, call [`next_event`](Self::next_event) until it returns `None`.
-    pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), EventTooLong> {
+    /// Adds the received `bytes`. Before the next `push`, call [`next_event`](Self::next_event)
+    /// until it returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the current event has more than [`SERVER_MESSAGE_BYTES`].
+    pub fn push(&mut self, bytes: Vec<u8>) -> Result<(), EventTooLong> {
         self.bytes.drain(..self.line_start);
         self.search_start -= self.line_start;
         self.line_start = 0;
@@ -67,7 +92,7 @@ impl EventParser {
     }
 
     /// Returns the next complete event, or `None` if more bytes are needed.
-    pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
+    pub fn next_event(&mut self) -> Option<ServerEvent<'_>> {
         if !self.has_data && self.data.capacity() > MAX_SPARE_CAPACITY {
             self.data = Vec::new();
         }
@@ -88,7 +113,7 @@ impl EventParser {
     /// Returns the unterminated event at the end of the stream, or `None` if it has no data. The
     /// specification discards this event, but some servers close the connection directly after
     /// `data: [DONE]`.
-    pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
+    pub fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.add_line(self.line_start, self.bytes.len());
         self.line_start = self.bytes.len();
         self.take_event()

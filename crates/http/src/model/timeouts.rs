@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 /// ```
 /// use std::time::Duration;
 ///
-/// use haft_openai::Timeouts;
+/// use haft_http::model::Timeouts;
 ///
 /// let patient = Timeouts::default().with_first_byte(Duration::from_secs(1800)).with_total(Duration::from_secs(3600));
 /// assert_eq!(patient.idle, Timeouts::default().idle);
@@ -78,8 +78,8 @@ impl Timeouts {
 }
 
 /// The deadlines of a model request, computed from its [`Timeouts`].
-#[derive(Clone)]
-pub(super) struct RequestTimer {
+#[derive(Clone, Debug)]
+pub struct RequestTimer {
     timeouts: Timeouts,
     started: Instant,
     /// The start of the current HTTP request. The first-byte timeout is measured from this time.
@@ -87,20 +87,25 @@ pub(super) struct RequestTimer {
 }
 
 impl RequestTimer {
-    pub(super) fn start(timeouts: &Timeouts) -> Self {
+    /// Starts the timer of a model request and of its first HTTP request.
+    pub fn start(timeouts: &Timeouts) -> Self {
         let now = Instant::now();
         Self { timeouts: timeouts.clone(), started: now, attempt_started: now }
     }
 
     /// Returns a copy of this timer for an HTTP request that starts now.
     #[must_use]
-    pub(super) fn for_attempt(&self) -> Self {
+    pub fn for_attempt(&self) -> Self {
         Self { attempt_started: Instant::now(), ..self.clone() }
     }
 
-    /// Awaits `future`. Returns an error if the timeout of `phase` or the timeout of the whole
+    /// Awaits `future`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::TimedOut`] if the timeout of `phase` or the timeout of the whole
     /// request expires first.
-    pub(super) async fn run<T>(
+    pub async fn run<T>(
         &self,
         phase: TimeoutPhase,
         future: impl Future<Output = T>,
@@ -123,11 +128,12 @@ impl RequestTimer {
 
     /// Returns the remaining time until the timeout of the whole request expires, or zero if the
     /// timeout has expired.
-    pub(super) fn remaining(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }
 
-    pub(super) fn connect_timed_out(&self) -> ModelError {
+    /// Returns the error for a connection that was not established in time.
+    pub fn connect_timed_out(&self) -> ModelError {
         ModelError::TimedOut { phase: TimeoutPhase::Connect, after: self.timeouts.connect }
     }
 

@@ -6,13 +6,14 @@ use secrecy::{ExposeSecret, SecretString};
 /// servers, are not redacted, because they may occur inside other words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values to redact from errors.
-pub(crate) struct Secrets(Vec<SecretString>);
+/// The values to redact from errors. The debug output contains none of them.
+#[derive(Debug)]
+pub struct Secrets(Vec<SecretString>);
 
 impl Secrets {
     /// Collects the values to redact: all header values (with and without a scheme such as
     /// `Bearer`), all query values except versions, and `others`.
-    pub(crate) fn new(headers: &HeaderMap, query: &[(&str, &str)], others: &[SecretString]) -> Self {
+    pub fn new(headers: &HeaderMap, query: &[(&str, &str)], others: &[SecretString]) -> Self {
         let values = headers.values().filter_map(|value| value.to_str().ok());
         let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
         let query = query.iter().filter(|(name, _)| !name.contains("version")).map(|(_, value)| *value);
@@ -24,7 +25,7 @@ impl Secrets {
     }
 
     /// Replaces secrets in the text of `error`, because servers may echo them in error messages.
-    pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
+    pub fn redact(&self, mut error: ModelError) -> ModelError {
         if let ModelError::InvalidGeneration { generation: Some(text), .. } = &mut error {
             self.redact_text(text);
         }

@@ -1,16 +1,14 @@
-use std::{error::Error, mem, time::Duration};
+use std::{error::Error, fmt, mem, time::Duration};
 
 use haft_core::{
     limits::SERVER_MESSAGE_BYTES,
     model::{ModelError, TimeoutPhase},
 };
-use reqwest::{
-    Response, StatusCode,
-    header::{CONTENT_ENCODING, HeaderMap},
-};
+use reqwest::{Response, StatusCode, header::HeaderMap};
 use tokio::time::timeout;
 
-use super::timeouts::RequestTimer;
+use super::RequestTimer;
+use crate::client::content_coding;
 
 /// The size at which reading an error body stops, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -19,10 +17,10 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// identifies the error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time limit for reading the rest of a body after `[DONE]`. A connection can be reused only
-/// after the end of the body.
+/// The time limit for reading the rest of a body after the last event. A connection can be reused
+/// only after the end of the body.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
-/// The size limit for reading the rest of a body after `[DONE]`, in bytes.
+/// The size limit for reading the rest of a body after the last event, in bytes.
 const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -31,7 +29,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// An HTTP response whose body is read on demand.
-pub(super) struct HttpReply {
+pub struct HttpReply {
     response: Response,
     timer: RequestTimer,
     /// The timeout for the next read: `FirstByte` for the first read, and then `Idle`.
@@ -42,33 +40,39 @@ pub(super) struct HttpReply {
 }
 
 impl HttpReply {
-    pub(super) fn new(response: Response, timer: RequestTimer) -> Self {
+    /// Reads the body of `response` with the timeouts of `timer`.
+    pub fn new(response: Response, timer: RequestTimer) -> Self {
         let phase = TimeoutPhase::FirstByte;
         Self { response, timer, phase, peeked: Vec::new(), is_event_stream: None }
     }
 
-    pub(super) fn status(&self) -> StatusCode {
+    /// Returns the status.
+    pub fn status(&self) -> StatusCode {
         self.response.status()
     }
 
-    pub(super) fn headers(&self) -> &HeaderMap {
+    /// Returns the headers.
+    pub fn headers(&self) -> &HeaderMap {
         self.response.headers()
     }
 
-    /// Returns the value of the `Content-Encoding` header if the body is compressed, or else
-    /// `None`. Some proxies compress a body although the request excludes it (`Accept-Encoding:
-    /// identity`).
-    pub(super) fn compression(&self) -> Option<String> {
-        let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?;
-        haft_core::text::compression(encoding).map(str::to_owned)
+    /// Returns the compression of the body, or `None` if it has none. Some proxies compress a body
+    /// although the request excludes it (`Accept-Encoding: identity`).
+    pub fn compression(&self) -> Option<&str> {
+        content_coding(&self.response)
     }
 
     /// Returns `true` if the body begins like an event stream, and `false` for any other body, such
-    /// as JSON or HTML. Returns an error if the body is compressed.
+    /// as JSON or HTML.
     ///
     /// The `stream` field of the request and the content type of the response are unreliable. Some
     /// servers ignore `stream`, some always stream, and some send the wrong content type.
-    pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::InvalidResponse`] if the body is compressed, and as
+    /// [`next_chunk`](Self::next_chunk).
+    pub async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
         }
@@ -103,7 +107,12 @@ impl HttpReply {
     }
 
     /// Returns the next bytes of the body, or `None` at its end.
-    pub(super) async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::Truncated`] if the connection is lost, or with
+    /// [`ModelError::TimedOut`]: the first byte and each pause have a timeout.
+    pub async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
         if self.peeked.is_empty() {
             self.read_from_response().await
         } else {
@@ -120,9 +129,13 @@ impl HttpReply {
         })
     }
 
-    /// Reads the whole body of a non-streamed reply. Returns an error if it is longer than
-    /// [`SERVER_MESSAGE_BYTES`].
-    pub(super) async fn read_body(&mut self) -> Result<Vec<u8>, ModelError> {
+    /// Reads the whole body of a non-streamed reply.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::InvalidResponse`] if it is longer than [`SERVER_MESSAGE_BYTES`],
+    /// and as [`next_chunk`](Self::next_chunk).
+    pub async fn read_body(&mut self) -> Result<Vec<u8>, ModelError> {
         // Most bodies arrive in one chunk, which needs no copy.
         let mut body = self.next_chunk().await?.unwrap_or_default();
         loop {
@@ -138,9 +151,10 @@ impl HttpReply {
         }
     }
 
-    /// Reads and drops the rest of the body after `[DONE]`. The end of the body may arrive in a
-    /// separate chunk, and hyper reuses a connection only after the end of the body.
-    pub(super) async fn drain(&mut self) {
+    /// Reads and drops the rest of the body after the last event, for at most 50 ms. The end of the
+    /// body may arrive in a separate chunk, and hyper reuses a connection only after the end of the
+    /// body.
+    pub async fn drain(&mut self) {
         let mut left = MAX_DRAIN_BYTES;
         let reading = async {
             while let Ok(Some(bytes)) = self.response.chunk().await {
@@ -154,9 +168,8 @@ impl HttpReply {
         let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 
-    /// Reads the beginning of an error body, until [`MAX_ERROR_BYTES`] or [`ERROR_BODY_TIMEOUT`] is
-    /// exceeded.
-    pub(super) async fn read_error_body(&mut self) -> Vec<u8> {
+    /// Reads the beginning of an error body: 64 KiB, or what arrives within 5 seconds.
+    pub async fn read_error_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
             while let Ok(Some(bytes)) = self.next_chunk().await {
@@ -172,9 +185,16 @@ impl HttpReply {
     }
 }
 
+/// The debug output contains neither the URL nor the body.
+impl fmt::Debug for HttpReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpReply").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
 /// Returns the text of the innermost source of `error`, because the outer errors describe only the
 /// context.
-pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {
         cause = below;

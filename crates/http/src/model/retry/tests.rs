@@ -8,7 +8,7 @@ use haft_core::{
 use tokio::time::Instant;
 
 use super::{MAX_WAIT, RetryPolicy, with_jitter};
-use crate::{Timeouts, client::timeouts::RequestTimer};
+use crate::model::{RequestTimer, Timeouts};
 
 fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
