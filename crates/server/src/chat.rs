@@ -1,0 +1,201 @@
+//! The route `POST /chat`.
+
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response, sse::Event},
+};
+use futures::{StreamExt as _, stream::BoxStream};
+use haft_core::{
+    Message, RunEvent, RunInput, RunOutput, Transcript,
+    agent::{AgentStep, RunStart},
+    toolset::ListContext,
+};
+use haft_session::{RunStatus, SessionKey};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    error::ApiError,
+    runs::{describe, events_of, start_or_send},
+    server::{Caller, OfferedTools, Shared, read_json},
+    sse,
+    stored::{Busy, RunRequest, StoredAgent},
+};
+
+/// The body of `POST /chat`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChatRequest {
+    messages: Vec<ChatMessage>,
+    session_id: Option<String>,
+    #[serde(default)]
+    use_tools: bool,
+    #[serde(default)]
+    use_memory: bool,
+    available_tools: Option<Vec<String>>,
+    #[serde(default)]
+    stream: bool,
+    #[serde(default)]
+    on_active: Busy,
+}
+
+/// A message of a client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChatMessage {
+    role: Role,
+    content: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+impl ChatMessage {
+    pub(crate) fn into_message(self) -> Message {
+        match self.role {
+            Role::System => Message::system(self.content),
+            Role::User => Message::user(self.content),
+            Role::Assistant => Message::assistant(self.content),
+        }
+    }
+}
+
+/// Returns the tools that a request offers to the model. An unknown name is an error.
+pub(crate) async fn offered(
+    shared: &Shared,
+    use_tools: bool,
+    available: Option<Vec<String>>,
+) -> Result<OfferedTools, ApiError> {
+    let available = match (use_tools, available) {
+        (true, None) => return Ok(OfferedTools(None)),
+        (true, Some(available)) => available,
+        (false, _) => Vec::new(),
+    };
+    let list = shared.agent.tools().list(&ListContext::default()).await;
+    if let Some(unknown) = available.iter().find(|name| list.get(name).is_none()) {
+        let known: Vec<_> = list.names().map(ToString::to_string).collect();
+        let known = known.join(", ");
+        return Err(ApiError::invalid(format!("Tool '{unknown}' not found; available: {known}")));
+    }
+    Ok(OfferedTools(Some(BTreeSet::from_iter(available))))
+}
+
+pub(crate) async fn chat(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let mut request: ChatRequest = read_json(&body)?;
+    let Some(last) = request.messages.pop().filter(|message| message.role == Role::User) else {
+        return Err(ApiError::invalid("`messages` must end with a message of the role `user`"));
+    };
+    let tools = offered(&shared, request.use_tools, request.available_tools).await?;
+    let context = caller.context(tools);
+    let earlier = request.messages.into_iter().map(ChatMessage::into_message);
+    let Some(session) = request.session_id else {
+        if request.use_memory {
+            return Err(ApiError::invalid("`use_memory` needs a `session_id`"));
+        }
+        let mut input = RunInput::new("").with_context(context);
+        let transcript: Transcript = earlier.collect();
+        input.start = RunStart::New { messages: vec![last.into_message()], transcript };
+        return answer_once(&shared, input, request.stream).await;
+    };
+    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), session)?);
+    // The store has the earlier conversation.
+    let messages = vec![last.into_message()];
+    let request_of_run = RunRequest { messages, context, is_fresh: !request.use_memory };
+    let after = last_number(stored, &key).await?;
+    let (run, _) = start_or_send(stored, &key, request_of_run, request.on_active).await?;
+    if request.stream {
+        return Ok(events_of(stored, key, Some(run), after).into_response());
+    }
+    let numbers = stored.live().numbers(&key).subscribe();
+    let mut events = sse::stored_events(Arc::clone(stored.store()), key, Some(run.clone()), after, numbers);
+    while events.next().await.is_some() {}
+    let described = describe(stored.store().run(caller.tenant(), &run).await?)?;
+    let status = match described["status"].as_str() {
+        Some("finished") => StatusCode::OK,
+        Some("suspended") => StatusCode::ACCEPTED,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let mut body = described;
+    add_tools(&mut body);
+    Ok((status, Json(body)).into_response())
+}
+
+/// Returns the number of the last event of a session, or 0.
+async fn last_number(stored: &StoredAgent, key: &SessionKey) -> Result<u64, ApiError> {
+    stored.store().create(key, None).await?;
+    let mut after = 0;
+    loop {
+        let page = stored.store().events(key, None, after, 1000).await?;
+        match page.last() {
+            Some(last) => after = last.number,
+            None => return Ok(after),
+        }
+    }
+}
+
+/// Runs the agent without a session.
+async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<Response, ApiError> {
+    if stream {
+        let events = shared.agent.stream(input).map(|event| {
+            let data = match event {
+                Ok(RunEvent::Done { output }) => match output {
+                    RunOutput::Answer(answer) => {
+                        json!({"type": "done", "text": answer.text, "usage": answer.usage})
+                    }
+                    RunOutput::Suspended(it) => json!({"type": "suspended", "pending": it.pending}),
+                },
+                Ok(event) => json!(event),
+                Err(error) => json!({"type": "error", "error": error.to_string()}),
+            };
+            Ok::<_, Infallible>(Event::default().data(data.to_string()))
+        });
+        let events: BoxStream<'static, _> = events.boxed();
+        return Ok(sse::events(events).into_response());
+    }
+    let output = shared.agent.run(input).await.map_err(|error| ApiError::from(&*error.kind))?;
+    match output {
+        RunOutput::Answer(answer) => {
+            let status = RunStatus::Finished;
+            let mut body = json!({"status": status, "text": answer.text, "agent_steps": answer.steps, "usage": answer.usage});
+            add_tools(&mut body);
+            Ok(Json(body).into_response())
+        }
+        RunOutput::Suspended(_) => Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "a call needs a decision: send a `session_id`, so that the run can wait",
+        )),
+    }
+}
+
+/// Adds the lists of tools, calls and results to a body with `agent_steps`.
+fn add_tools(body: &mut Value) {
+    let steps: Vec<AgentStep> = serde_json::from_value(body["agent_steps"].take()).unwrap_or_default();
+    let used: BTreeSet<_> = steps.iter().map(|step| step.tool_name.as_str()).collect();
+    let calls = steps
+        .iter()
+        .map(|step| json!({"id": step.result.call_id, "name": step.tool_name, "arguments": step.tool_args}));
+    let results = steps.iter().map(|step| {
+        let mut result = step.result.to_json();
+        result["call_id"] = step.result.call_id.as_str().into();
+        result["name"] = step.tool_name.as_str().into();
+        result
+    });
+    body["tools_used"] = json!(used);
+    body["tool_calls"] = calls.collect();
+    body["tool_results"] = results.collect();
+    body["agent_steps"] = json!(steps);
+}

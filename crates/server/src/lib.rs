@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+
+mod chat;
+mod error;
+mod live;
+mod runs;
+mod server;
+mod sessions;
+mod sse;
+mod stored;
+mod tools;
+
+pub use server::{Server, ServerBuilder};
+pub use stored::{Busy, RunRequest, StoredAgent, StoredRunError};

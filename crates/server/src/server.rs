@@ -1,0 +1,246 @@
+//! The server and its routes.
+
+use std::{collections::BTreeSet, convert::Infallible, io, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, FromRequestParts},
+    http::{StatusCode, request::Parts},
+    response::IntoResponse,
+    routing::{get, post},
+};
+use haft_core::tool::{Principal, RunContext};
+use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
+use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
+use haft_session::SessionStore;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::{chat, error::ApiError, runs, sessions, stored::StoredAgent, tools};
+
+/// The HTTP server: tools, chat, stored conversations and runs.
+///
+/// # Examples
+///
+/// ```
+/// use haft_core::{Toolset, tool};
+/// use haft_react::ReactAgent;
+/// use haft_server::Server;
+/// use haft_testing::ScriptedModel;
+///
+/// /// Adds two integers.
+/// #[tool]
+/// fn add(x: i64, y: i64) -> i64 {
+///     x + y
+/// }
+///
+/// let tools = Toolset::new().with_tool(Add);
+/// let agent = ReactAgent::builder(ScriptedModel::new()).tools(tools);
+/// let server = Server::builder(agent).build()?;
+/// // The routes of the server under a prefix of another router:
+/// let router: axum::Router = axum::Router::new().nest("/ai", server.router());
+/// # Ok::<(), haft_react::AgentBuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    access: AccessLayer,
+    listener: ListenerConfig,
+}
+
+/// What the handlers share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) agent: ReactAgent,
+    pub(crate) stored: Option<StoredAgent>,
+}
+
+/// A builder for a [`Server`].
+#[must_use]
+pub struct ServerBuilder {
+    agent: ReactAgentBuilder,
+    store: Option<Arc<dyn SessionStore>>,
+    access: AccessConfig,
+    listener: ListenerConfig,
+}
+
+/// The tools that a run offers to the model. `None` offers all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfferedTools(pub(crate) Option<BTreeSet<String>>);
+
+/// The name of the extension that hides tools.
+const EXTENSION: &str = "haft-server";
+
+/// The caller of a request. Without authentication, all callers are one tenant.
+pub(crate) struct Caller {
+    pub(crate) principal: Option<Principal>,
+}
+
+impl Caller {
+    pub(crate) fn tenant(&self) -> &str {
+        self.principal.as_ref().map_or("", |principal| principal.id.as_str())
+    }
+
+    /// Returns the context of a run of this caller.
+    pub(crate) fn context(&self, tools: OfferedTools) -> RunContext {
+        let context = RunContext { principal: self.principal.clone(), ..RunContext::default() };
+        RunContext { state: context.state.clone().with_value(tools), ..context }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self { principal: parts.extensions.get::<Principal>().cloned() })
+    }
+}
+
+impl ServerBuilder {
+    /// Sets the store of conversations and runs. Without one, the routes of sessions and runs
+    /// return 404.
+    pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Sets the access rules: hosts, origins, tokens, rates and the size of bodies. The default
+    /// admits requests from this machine without a token.
+    pub fn access(mut self, access: AccessConfig) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Sets the limits of connections.
+    pub fn listener(mut self, listener: ListenerConfig) -> Self {
+        self.listener = listener;
+        self
+    }
+
+    /// Builds the server. Needs a tokio runtime if there is a store.
+    ///
+    /// # Errors
+    ///
+    /// Fails in the same cases as [`ReactAgentBuilder::build`].
+    pub fn build(self) -> Result<Server, AgentBuildError> {
+        let agent = self.agent.extension(offered_tools()).build()?;
+        let stored = self.store.map(|store| StoredAgent::new(agent.clone(), store));
+        let shared = Arc::new(Shared { agent, stored });
+        Ok(Server { shared, access: AccessLayer::new(self.access), listener: self.listener })
+    }
+}
+
+/// Returns the extension that hides the tools that a request does not offer. The choice is saved
+/// with the run.
+fn offered_tools() -> Extension {
+    Extension::new(EXTENSION).prepare(|mut request, cx| async move {
+        let saved = cx.entries.get::<BTreeSet<String>>("tools")?;
+        let offered = match cx.run.state.get::<OfferedTools>() {
+            Some(OfferedTools(offered)) if saved.is_none() => {
+                if let Some(offered) = offered {
+                    cx.entries.set("tools", offered)?;
+                }
+                offered.clone()
+            }
+            _ => saved,
+        };
+        if let Some(offered) = offered {
+            request.retain_tools(|tool| offered.contains(tool.name().as_str()));
+        }
+        Ok(request)
+    })
+}
+
+impl Server {
+    /// Creates a builder for a server of an agent. The tools of the agent are the tools of the
+    /// server.
+    pub fn builder(agent: ReactAgentBuilder) -> ServerBuilder {
+        let (access, listener) = (AccessConfig::default(), ListenerConfig::default());
+        ServerBuilder { agent, store: None, access, listener }
+    }
+
+    /// Returns the stored runs. `None` without a store.
+    pub fn stored(&self) -> Option<&StoredAgent> {
+        self.shared.stored.as_ref()
+    }
+
+    /// Returns the routes of the server, with its access rules, to be served or nested in another
+    /// router.
+    pub fn router(&self) -> Router {
+        let routes = Router::new()
+            .route("/tools", get(tools::list))
+            .route("/tools/names", get(tools::names))
+            .route("/tools/{name}", get(tools::show))
+            .route("/tools/{name}/call", post(tools::call))
+            .route("/chat", post(chat::chat))
+            .route("/sessions", get(sessions::list))
+            .route("/sessions/{id}", get(sessions::show).delete(sessions::delete))
+            .route("/sessions/{id}/messages", get(sessions::messages))
+            .route("/sessions/{id}/runs", post(runs::start))
+            .route("/sessions/{id}/events", get(runs::session_events))
+            .route("/runs/{id}", get(runs::show))
+            .route("/runs/{id}/events", get(runs::events))
+            .route("/runs/{id}/decisions", post(runs::decide))
+            .route("/runs/{id}/messages", post(runs::send))
+            .route("/runs/{id}/cancel", post(runs::cancel))
+            .with_state(Arc::clone(&self.shared))
+            // The access layer limits bodies.
+            .layer(DefaultBodyLimit::disable())
+            .layer(self.access.clone());
+        Router::new()
+            .route("/health", get(async || Json(json!({"status": "ok"}))))
+            .merge(routes)
+            .fallback(async || ApiError::not_found("there is no such route").into_response())
+    }
+
+    /// Serves the routes until `shutdown` is ready. Then requests in progress end within the grace
+    /// period of the listener, and the drivers of stored runs stop: their runs continue when a
+    /// server starts with the same store.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the listener fails.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        if let Some(stored) = &self.shared.stored {
+            let context = |tenant: &str| context_of_tenant(tenant);
+            match stored.continue_abandoned(context).await {
+                Ok(0) => {}
+                Ok(runs) => tracing::info!(runs, "runs of an earlier process continue"),
+                Err(error) => tracing::warn!(%error, "the runs of earlier processes are not continued"),
+            }
+        }
+        let served = serve(self.router(), listener, &self.listener, shutdown, || {}).await;
+        if let Some(stored) = &self.shared.stored {
+            stored.shut_down().await;
+        }
+        served
+    }
+}
+
+/// Returns the context of a run that continues without a request of its caller.
+fn context_of_tenant(tenant: &str) -> RunContext {
+    let principal = Principal { id: tenant.to_owned(), ..Principal::default() };
+    RunContext { principal: Some(principal).filter(|_| !tenant.is_empty()), ..RunContext::default() }
+}
+
+impl Shared {
+    pub(crate) fn stored(&self) -> Result<&StoredAgent, ApiError> {
+        self.stored.as_ref().ok_or_else(|| ApiError::not_found("this server stores no conversations"))
+    }
+}
+
+/// Reads the JSON body of a request. The error has the place of the fault.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body)
+        .map_err(|error| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("invalid body: {error}")))
+}
+
+impl std::fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerBuilder").field("access", &self.access).finish_non_exhaustive()
+    }
+}

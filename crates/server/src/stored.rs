@@ -1,0 +1,534 @@
+//! Runs whose every step is stored.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use haft_core::{
+    Message, RunOutput, Timestamp,
+    agent::{AgentError, AgentErrorKind},
+    call::Decision,
+    tool::RunContext,
+};
+use haft_react::{
+    Effect, Outcome, ReactAgent, Run, RunHandle, RunScope,
+    run::{Delivery, DetachedRun, RunError},
+};
+use haft_session::{Lease, NewRun, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::live::{LiveRun, LiveRuns, write_events};
+
+/// The time for which a process owns a run without a sign of life. It is renewed in a third of this
+/// time.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The number of times that a run is started again because another writer was faster.
+const MAX_CONFLICTS: u32 = 8;
+
+/// An agent whose runs are stored: every step is on disk before the next one begins.
+///
+/// A run belongs to a session, and continues its conversation. It runs on a task of its own, so it
+/// does not depend on the client that started it. If the process ends, another process
+/// [continues](Self::continue_abandoned) the run: a completed call is never repeated, and a call in
+/// progress fails as unconfirmed unless its tool is idempotent.
+#[derive(Clone)]
+pub struct StoredAgent(Arc<Inner>);
+
+struct Inner {
+    agent: ReactAgent,
+    store: Arc<dyn SessionStore>,
+    live: LiveRuns,
+    tasks: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+/// A new run.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunRequest {
+    /// The new messages of the user.
+    pub messages: Vec<Message>,
+    /// The context of the run, with its principal and its state.
+    pub context: RunContext,
+    /// `true` if the model does not receive the earlier conversation.
+    pub is_fresh: bool,
+}
+
+/// What a new message does while the session has a run that is not over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Busy {
+    /// The message is rejected.
+    Reject,
+    /// The run continues with the message after its answer.
+    #[default]
+    Enqueue,
+    /// The message becomes part of the next model request of the run.
+    Steer,
+    /// The run is cancelled, and a new run begins.
+    Interrupt,
+}
+
+/// An error of a [`StoredAgent`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredRunError {
+    /// The store failed, or the write does not fit the stored state.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The agent rejected the input.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The run does not accept the message.
+    #[error(transparent)]
+    Message(#[from] RunError),
+    /// The run is driven by another process.
+    #[error("the run {0:?} is driven by another process: send the message there")]
+    Elsewhere(String),
+    /// This process is shutting down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+/// The reason why a driver stopped.
+enum Stop {
+    Agent(AgentErrorKind),
+    Store(StoreError),
+    /// The process ends: the run continues elsewhere.
+    Shutdown,
+}
+
+impl From<AgentErrorKind> for Stop {
+    fn from(error: AgentErrorKind) -> Self {
+        Self::Agent(error)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl StoredAgent {
+    /// Creates an agent whose runs are stored in `store`. Needs a tokio runtime.
+    pub fn new(agent: ReactAgent, store: Arc<dyn SessionStore>) -> Self {
+        let (live, tasks) = (LiveRuns::default(), TaskTracker::new());
+        Self(Arc::new(Inner { agent, store, live, tasks, shutdown: CancellationToken::new() }))
+    }
+
+    /// Returns the agent.
+    pub fn agent(&self) -> &ReactAgent {
+        &self.0.agent
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn SessionStore> {
+        &self.0.store
+    }
+
+    pub(crate) fn live(&self) -> &LiveRuns {
+        &self.0.live
+    }
+
+    /// Starts a run of the session `key`, which is created if there is none, and returns the id of
+    /// the run. The messages of the user are stored.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::Busy`] if the session has a run that is not over.
+    pub async fn start(&self, key: &SessionKey, request: RunRequest) -> Result<String, StoredRunError> {
+        if self.0.shutdown.is_cancelled() {
+            return Err(StoredRunError::ShuttingDown);
+        }
+        let store = &self.0.store;
+        store.create(key, None).await?;
+        // The calls of an active run can be open in the conversation.
+        if let Some(active) = store.active_run(key).await? {
+            return Err(StoreError::Busy(active).into());
+        }
+        let mut conflicts = 0;
+        loop {
+            match self.try_start(key, &request).await {
+                Err(StoredRunError::Store(StoreError::Conflict { .. })) if conflicts < MAX_CONFLICTS => {
+                    conflicts += 1;
+                }
+                started => return started,
+            }
+        }
+    }
+
+    async fn try_start(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
+        let conversation = self.0.store.conversation(key).await?;
+        let handle = RunHandle::new();
+        let context = handle.bind_context(request.context.clone());
+        let mut input = haft_core::RunInput::new("").with_context(context.clone());
+        input.start = haft_core::agent::RunStart::New {
+            messages: request.messages.clone(),
+            transcript: haft_core::Transcript::new(),
+        };
+        let history = if request.is_fresh { 0 } else { conversation.transcript.len() };
+        if !request.is_fresh {
+            input = input.with_history(&conversation.transcript);
+        }
+        let run = self.0.agent.create_run(input)?;
+        let messages = run.transcript().messages().get(history..).unwrap_or_default().to_vec();
+        let id = new_id();
+        let new = NewRun::new(id.as_str(), state_of(&run)?, messages).after(conversation.session.entries);
+        let new = if request.is_fresh { new.fresh() } else { new };
+        let lease = self.0.store.start_run(key, new, LEASE).await?;
+        self.spawn(key.clone(), run, lease, context, handle);
+        Ok(id)
+    }
+
+    /// Continues a run that waits or whose process has ended, with the stored decisions.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::Owned`] if a process drives the run, and with
+    /// [`StoreError::RunOver`] if it is over.
+    pub async fn resume(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
+        if self.0.shutdown.is_cancelled() {
+            return Err(StoredRunError::ShuttingDown);
+        }
+        let lease = self.0.store.acquire(tenant, run, LEASE).await?;
+        let stored = self.0.store.run(tenant, run).await?;
+        let key = SessionKey::of_tenant(tenant, stored.session.as_str())
+            .map_err(|_| StoreError::SessionNotFound(stored.session.clone()))?;
+        let run = load(stored)?;
+        let handle = RunHandle::new();
+        let context = handle.bind_context(context);
+        self.spawn(key, run, lease, context, handle);
+        Ok(())
+    }
+
+    /// Continues the active runs whose processes have ended, at most 100. `context` returns the
+    /// context for a tenant. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub async fn continue_abandoned(
+        &self,
+        context: impl Fn(&str) -> RunContext,
+    ) -> Result<usize, StoredRunError> {
+        let mut continued = 0;
+        for (tenant, run) in self.0.store.abandoned_runs(100).await? {
+            match self.resume(&tenant, &run, context(&tenant)).await {
+                Ok(()) => continued += 1,
+                // Another process was faster.
+                Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => {}
+                Err(error) => tracing::warn!(run, %error, "an abandoned run cannot be continued"),
+            }
+        }
+        Ok(continued)
+    }
+
+    /// Stores the decision about a call, then continues the run if it waits.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::OtherDecision`] if the call has another decision.
+    pub async fn decide(
+        &self,
+        tenant: &str,
+        run: &str,
+        call: &str,
+        decision: &Decision,
+        context: RunContext,
+    ) -> Result<(), StoredRunError> {
+        self.0.store.decide(tenant, run, call, decision).await?;
+        match self.resume(tenant, run, context).await {
+            // The driver of the run reads the decision before the run waits. A decision that is
+            // repeated after the end of the run is no error.
+            Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => Ok(()),
+            resumed => resumed,
+        }
+    }
+
+    /// Sends a message to the run that is not over.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run.
+    pub async fn send(
+        &self,
+        tenant: &str,
+        run: &str,
+        message: Message,
+        delivery: Delivery,
+    ) -> Result<(), StoredRunError> {
+        if let Some(live) = self.0.live.get(tenant, run)
+            && live.handle.enqueue(message.clone(), delivery).is_ok()
+        {
+            return Ok(());
+        }
+        // The run waits: the message is saved with it.
+        let lease = match self.0.store.acquire(tenant, run, LEASE).await {
+            Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
+            lease => lease?,
+        };
+        let stored = self.0.store.run(tenant, run).await?;
+        let mut run = load(stored)?;
+        let enqueued = run.enqueue(message, delivery);
+        let update = RunUpdate::new(state_of(&run)?, Vec::new()).with_status(RunStatus::Suspended);
+        self.0.store.save(&lease, update).await?;
+        Ok(enqueued?)
+    }
+
+    /// Cancels a run that is not over. Returns after the run has ended, if this process drives it,
+    /// with the messages that the run has not received.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run.
+    pub async fn cancel(&self, tenant: &str, run: &str) -> Result<Vec<Message>, StoredRunError> {
+        if let Some(live) = self.0.live.get(tenant, run) {
+            live.cancellation.cancel();
+            live.ended.cancelled().await;
+            return Ok(live.handle.undelivered_messages());
+        }
+        let lease = match self.0.store.acquire(tenant, run, LEASE).await {
+            Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
+            Err(StoreError::RunOver(_)) => return Ok(Vec::new()),
+            lease => lease?,
+        };
+        let stored = self.0.store.run(tenant, run).await?;
+        let saved = stored.transcript.len();
+        let mut run = load(stored)?;
+        let undelivered = run.undelivered_messages().map(|(message, _)| message.clone()).collect();
+        run.cancel();
+        let messages = run.transcript().messages().get(saved..).unwrap_or_default().to_vec();
+        let update = RunUpdate::new(state_of(&run)?, messages).with_status(RunStatus::Cancelled);
+        self.0.store.save(&lease, update).await?;
+        Ok(undelivered)
+    }
+
+    /// Stops the drivers of this process after their current outcomes. Their runs stay active, and
+    /// another process can continue them. Returns after all drivers have ended.
+    pub async fn shut_down(&self) {
+        self.0.shutdown.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    fn spawn(&self, key: SessionKey, run: Run, lease: Lease, context: RunContext, handle: RunHandle) {
+        let live =
+            LiveRun { handle, cancellation: context.cancellation.clone(), ended: CancellationToken::new() };
+        self.0.live.insert(key.tenant(), &lease.run, live.clone());
+        let this = self.clone();
+        self.0.tasks.spawn(async move {
+            let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
+            this.drive(&key, run, lease, context).await;
+            this.0.live.remove(&tenant, &id);
+            live.ended.cancel();
+            this.resume_decided(&tenant, &id).await;
+        });
+    }
+
+    /// Continues a run for which a decision was stored while it was about to wait.
+    async fn resume_decided(&self, tenant: &str, run: &str) {
+        let Ok(stored) = self.0.store.run(tenant, run).await else { return };
+        if stored.status != RunStatus::Suspended || self.0.shutdown.is_cancelled() {
+            return;
+        }
+        let Ok(decisions) = self.0.store.decisions(tenant, run).await else { return };
+        let Ok(waiting) = load(stored) else { return };
+        if waiting.undecided_calls().iter().any(|pending| decisions.contains_key(&pending.call.id)) {
+            let resumed = Box::pin(self.resume(tenant, run, RunContext::default())).await;
+            if let Err(error) = resumed {
+                tracing::debug!(run, %error, "the run is continued elsewhere");
+            }
+        }
+    }
+
+    /// Drives `run` until it ends or waits, and stores its end.
+    async fn drive(&self, key: &SessionKey, mut run: Run, lease: Lease, context: RunContext) {
+        let (scope, events) = RunScope::with_events(&mut run, context);
+        let store = Arc::clone(&self.0.store);
+        let numbers = self.0.live.numbers(key);
+        let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, numbers);
+        let writer = tokio::spawn(writer);
+        let saved = run.transcript().len();
+        let mut stored = Stored { store: &*store, lease, saved };
+        let driven = self.perform_all(&mut run, &scope, &mut stored).await;
+        let is_cancelled = matches!(driven, Err(Stop::Agent(AgentErrorKind::Cancelled)));
+        if let Err(Stop::Agent(_)) = driven {
+            run.cancel();
+        }
+        scope.close(&mut run);
+        let update = RunUpdate::default().with_usage(run.usage());
+        let (update, last) = match driven {
+            Ok(output) => {
+                let status = match &output {
+                    RunOutput::Answer(_) => RunStatus::Finished,
+                    RunOutput::Suspended(_) => RunStatus::Suspended,
+                };
+                (update.with_status(status), output_event(&output))
+            }
+            Err(Stop::Agent(error)) => {
+                let status = if is_cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
+                let error = AgentError::from(error).to_string();
+                (update.with_status(status), Some(json!({"type": "error", "error": error})))
+            }
+            Err(Stop::Shutdown) => (update.released(), None),
+            Err(Stop::Store(error)) => {
+                // Another process owns the run, or the store is away. The run is found again.
+                tracing::error!(run = stored.lease.run, %error, "a run cannot be stored");
+                return;
+            }
+        };
+        if let Err(error) = stored.save_with(&run, update).await {
+            tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
+        }
+        scope.emit_events(&mut run).await;
+        drop(scope);
+        let numbers = self.0.live.numbers(key);
+        if writer.await.is_ok()
+            && let Some(last) = last
+        {
+            match store.append_events(key, &stored.lease.run, vec![last]).await {
+                Ok(number) => drop(numbers.send_replace(number)),
+                Err(error) => tracing::error!(%error, "an event cannot be stored"),
+            }
+        }
+    }
+
+    async fn perform_all(
+        &self,
+        run: &mut Run,
+        scope: &RunScope,
+        stored: &mut Stored<'_>,
+    ) -> Result<RunOutput, Stop> {
+        let mut beats = interval(LEASE / 3);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        stored.apply_decisions(run, scope.now()).await?;
+        loop {
+            let effect = run.next(scope.now())?;
+            let output = match &effect {
+                Effect::Wait(_) => {
+                    if stored.apply_decisions(run, scope.now()).await? {
+                        continue;
+                    }
+                    Some(RunOutput::Suspended(run.to_suspended()?))
+                }
+                Effect::Done(answer) => Some(RunOutput::Answer(answer.clone())),
+                _ => None,
+            };
+            // After a crash, a request or a call in progress is known.
+            if matches!(effect, Effect::Chat | Effect::Call(_)) {
+                stored.save(run).await?;
+            }
+            let mut outcomes = self.0.agent.perform(run, effect, scope);
+            let mut is_over = true;
+            loop {
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = outcomes.next() => outcome,
+                    _ = beats.tick() => {
+                        stored.renew().await?;
+                        continue;
+                    }
+                };
+                let Some(outcome) = outcome else { break };
+                is_over = false;
+                run.apply(outcome?, scope.now())?;
+                // A result and an approval are stored before they are shown.
+                stored.save(run).await?;
+                scope.emit_events(run).await;
+            }
+            if let Some(output) = output.filter(|_| is_over) {
+                return Ok(output);
+            }
+            if self.0.shutdown.is_cancelled() {
+                return Err(Stop::Shutdown);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for StoredAgent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredAgent").field("agent", &self.0.agent).finish_non_exhaustive()
+    }
+}
+
+/// The stored part of a run.
+struct Stored<'s> {
+    store: &'s dyn SessionStore,
+    lease: Lease,
+    /// The number of stored messages of the transcript.
+    saved: usize,
+}
+
+impl Stored<'_> {
+    async fn save(&mut self, run: &Run) -> Result<(), StoreError> {
+        self.save_with(run, RunUpdate::default()).await
+    }
+
+    async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<(), StoreError> {
+        let messages = run.transcript().messages().get(self.saved..).unwrap_or_default();
+        let length = run.transcript().len();
+        update.messages = messages.to_vec();
+        update.state = Some(state_of(run)?);
+        self.store.save(&self.lease, update).await?;
+        self.saved = length;
+        Ok(())
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.lease = self.store.renew(&self.lease, LEASE).await?;
+        Ok(())
+    }
+
+    /// Applies the stored decisions about waiting calls. Returns `true` if there was one.
+    async fn apply_decisions(&self, run: &mut Run, now: Timestamp) -> Result<bool, Stop> {
+        let waiting: BTreeSet<_> = run.undecided_calls().into_iter().map(|it| it.call.id).collect();
+        if waiting.is_empty() {
+            return Ok(false);
+        }
+        let decisions = self.store.decisions(&self.lease.tenant, &self.lease.run).await?;
+        let mut has_decided = false;
+        for (id, decision) in decisions.into_iter().filter(|(id, _)| waiting.contains(id)) {
+            run.apply(Outcome::Decided { id, decision }, now)?;
+            has_decided = true;
+        }
+        Ok(has_decided)
+    }
+}
+
+fn state_of(run: &Run) -> Result<Value, StoreError> {
+    let state = serde_json::to_value(run.detached());
+    state.map_err(|error| StoreError::Unreadable { what: "run", source: error.into() })
+}
+
+/// Restores a run from its stored state.
+pub(crate) fn load(stored: StoredRun) -> Result<Run, StoreError> {
+    let unreadable = |source| StoreError::Unreadable { what: "run", source };
+    let detached: DetachedRun =
+        serde_json::from_value(stored.state).map_err(|error| unreadable(error.into()))?;
+    Run::from_detached(detached, stored.transcript).map_err(|error| unreadable(error.into()))
+}
+
+/// Returns the last event of a run with the output `output`.
+fn output_event(output: &RunOutput) -> Option<Value> {
+    match output {
+        RunOutput::Answer(answer) => Some(
+            json!({"type": "done", "text": answer.text, "usage": answer.usage, "stop_reason": answer.stop_reason}),
+        ),
+        RunOutput::Suspended(suspended) => Some(json!({"type": "suspended", "pending": suspended.pending})),
+    }
+}
+
+fn new_id() -> String {
+    let mut bytes = [0_u8; 12];
+    // Without randomness, the time still makes ids of one process unique.
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes[..8].copy_from_slice(&Timestamp::now().unix_millis().to_be_bytes());
+    }
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("run_{digits}")
+}

@@ -1,0 +1,154 @@
+//! Tests of stored runs over HTTP.
+
+use std::time::Duration;
+
+use haft_testing::ScriptedModel;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{TestServer, events, send};
+
+fn message(text: &str) -> Value {
+    json!({"messages": [{"role": "user", "content": text}]})
+}
+
+async fn start(server: &TestServer, text: &str) -> String {
+    let (status, run) = send(server.post("/sessions/talk/runs", &message(text))).await;
+    assert_eq!(status, 201, "{run}");
+    run["run_id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until the run has the status `status`.
+async fn until(server: &TestServer, run: &str, status: &str) -> Value {
+    for _ in 0..500 {
+        let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
+        if shown["status"] == status {
+            return shown;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the run does not become {status}")
+}
+
+#[tokio::test]
+async fn approval_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Pay 5.").await;
+    let shown = until(&server, &run, "suspended").await;
+    assert_eq!(shown["pending"][0]["call"]["id"], "1", "{shown}");
+    server.stop().await;
+
+    let server = TestServer::start(&model, Some(&path)).await;
+    let decisions = format!("/runs/{run}/decisions");
+    let decide = |decision: &Value| json!({"call_id": "1", "decision": decision});
+    let (approved, denied) = (json!({"type": "approved"}), json!({"type": "denied", "reason": "no"}));
+    let (status, error) = send(server.post(&decisions, &json!({"call_id": "2", "decision": approved}))).await;
+    assert_eq!(status, 404, "{error}");
+    let (status, body) = send(server.post(&decisions, &decide(&approved))).await;
+    assert_eq!(status, 200, "{body}");
+    let shown = until(&server, &run, "finished").await;
+    assert_eq!(shown["text"], "Paid.");
+    assert!(shown["agent_steps"].to_string().contains("paid 5"), "{shown}");
+    // The same decision again is no error, and another one is a conflict.
+    assert_eq!(send(server.post(&decisions, &decide(&approved))).await.0, 200);
+    assert_eq!(send(server.post(&decisions, &decide(&denied))).await.0, 409);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn events_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "add", r#"{"x":1,"y":2}"#)]).reply_text("It is 3.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "1 + 2?").await;
+    let all = events(server.get(&format!("/runs/{run}/events")).send().await.unwrap()).await;
+    let kinds: Vec<_> = all.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"call_finished") && kinds.ends_with(&["done"]), "{kinds:?}");
+    let numbers: Vec<_> = all.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
+
+    let request = server.get(&format!("/runs/{run}/events")).header("Last-Event-ID", "3");
+    let tail = events(request.send().await.unwrap()).await;
+    assert_eq!(tail, all[3..]);
+    let tail = events(server.get(&format!("/runs/{run}/events?after=4")).send().await.unwrap()).await;
+    assert_eq!(tail, all[4..]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn second_message_does_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]).reply_text("Later.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let first = start(&server, "Wait.").await;
+    let second = |on_active: &str| {
+        let mut body = message("And this?");
+        body["on_active"] = on_active.into();
+        body
+    };
+    let (status, error) = send(server.post("/sessions/talk/runs", &second("reject"))).await;
+    assert_eq!(
+        (status.as_u16(), error),
+        (409, json!({"detail": format!("the session has the active run {first:?}")}))
+    );
+    let (status, run) = send(server.post("/sessions/talk/runs", &second("enqueue"))).await;
+    assert_eq!((status.as_u16(), run["run_id"].as_str()), (202, Some(first.as_str())));
+    let (status, run) = send(server.post("/sessions/talk/runs", &second("interrupt"))).await;
+    assert_eq!(status, 201, "{run}");
+    assert_eq!(until(&server, &first, "cancelled").await["status"], "cancelled");
+    let shown = until(&server, run["run_id"].as_str().unwrap(), "finished").await;
+    assert_eq!(shown["text"], "Later.");
+    // The enqueued message is not lost.
+    let (_, messages) = send(server.get("/sessions/talk/messages?tools=false")).await;
+    let texts: Vec<_> = messages["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["message"]["body"]["content"][0]["text"])
+        .collect();
+    assert_eq!(texts, ["Wait.", "And this?", "And this?", "Later."], "{messages}");
+    server.stop().await;
+}
+
+/// A run does not end with the client that started it.
+#[tokio::test]
+async fn run_is_cancelled_on_request_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Wait.").await;
+    let reader = server.get(&format!("/runs/{run}/events")).send().await.unwrap();
+    drop(reader);
+    let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
+    assert_eq!(shown["status"], "active");
+    let (status, shown) = send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await;
+    assert_eq!((status.as_u16(), &shown["status"]), (200, &json!("cancelled")));
+    let (_, messages) = send(server.get("/sessions/talk/messages?tools=false")).await;
+    assert_eq!(messages["count"], 1, "{messages}");
+    server.stop().await;
+}
+
+/// A server that stops leaves its runs to the next one.
+#[tokio::test]
+async fn run_continues_on_the_next_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new()
+        .reply_calls([("1", "add", r#"{"x":1,"y":2}"#)])
+        .reply_calls([("2", "add", r#"{"x":3,"y":4}"#)])
+        .reply_text("Done.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Add.").await;
+    server.stop().await;
+    let server = TestServer::start(&model, Some(&path)).await;
+    let shown = until(&server, &run, "finished").await;
+    assert_eq!(shown["text"], "Done.");
+    assert_eq!(shown["agent_steps"].as_array().unwrap().len(), 2, "{shown}");
+    server.stop().await;
+}
