@@ -10,7 +10,10 @@ mod mcp;
 mod model;
 mod model_options;
 mod run;
+mod serve;
+mod sessions;
 mod spinner;
+mod store;
 mod terminal;
 mod text_file;
 mod toolbox;
@@ -41,6 +44,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Serve(serve::Arguments),
+    Sessions(sessions::Arguments),
     Tools(tools::Arguments),
     Call(call::Arguments),
     Mcp(mcp::Arguments),
@@ -74,6 +79,9 @@ fn execute() -> Result<ExitCode, CliError> {
             // `run` handles an interrupt itself: it cancels the run of the agent, so that each open
             // call gets a result.
             Command::Run(arguments) => run::run(arguments).await,
+            // `serve` handles an interrupt itself: runs in progress are stored.
+            Command::Serve(arguments) => serve::run(arguments).await,
+            Command::Sessions(arguments) => interrupt::cancel_on_interrupt(sessions::run(arguments)).await,
             Command::Tools(arguments) => interrupt::cancel_on_interrupt(tools::run(arguments)).await,
             Command::Call(arguments) => interrupt::cancel_on_interrupt(call::run(arguments)).await,
             // `mcp serve` handles an interrupt itself: calls in progress may finish.

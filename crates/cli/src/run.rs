@@ -3,24 +3,27 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
 use haft_core::{
-    RunEvent, RunInput, RunOutput, Toolset,
+    RunEvent, RunInput, RunOutput, Toolset, Transcript,
     agent::{AgentError, AgentErrorKind, RunLimits},
     model::ModelError,
     tool::RunContext,
     usage::Prices,
 };
 use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_session::{Append, SessionKey, SessionStore};
 
 use crate::{
     error::CliError,
     interrupt,
     model_options::ModelOptions,
     spinner::Spinner,
+    store::{StoreOptions, session_key, store_error},
     terminal, text_file,
     toolbox::{StartWait, ToolOptions, Toolbox},
     trace::Trace,
@@ -49,6 +52,12 @@ pub(crate) struct Arguments {
     /// `{"MODEL": {"input": 0.25, "output": 2}}`.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// Continue the stored conversation with this name, or begin one. The question, the answer and
+    /// the calls between them are stored.
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    #[command(flatten)]
+    store: StoreOptions,
     /// Write one JSON event per line. The last line is the answer, the suspended run or the error.
     #[arg(long)]
     json: bool,
@@ -68,13 +77,14 @@ enum DialectName {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
+    let session = arguments.open_session().await?;
     let spinner = Spinner::new();
     let agent = interrupt::cancel_on_interrupt(arguments.build_agent(&spinner)).await?;
     let writer = match arguments.json {
         true => EventWriter::Json { _progress: spinner },
         false => EventWriter::Text(Trace::new(spinner, arguments.prices.is_some())),
     };
-    let output = run_agent(&agent, arguments.prompt, writer).await?;
+    let output = run_agent(&agent, arguments.prompt, session, writer).await?;
     match output {
         RunOutput::Answer(_) => Ok(ExitCode::SUCCESS),
         RunOutput::Suspended(_) if arguments.json => Ok(ExitCode::FAILURE),
@@ -84,7 +94,33 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
+/// The stored conversation that a run continues.
+struct StoredConversation {
+    store: Arc<dyn SessionStore>,
+    key: SessionKey,
+    history: Transcript,
+}
+
+impl StoredConversation {
+    /// Stores the messages of `transcript` after the earlier conversation. Other programs may have
+    /// continued the conversation in the meantime.
+    async fn store(&self, transcript: &Transcript) -> Result<(), CliError> {
+        let new = transcript.messages().get(self.history.len()..).unwrap_or_default();
+        let stored = self.store.append(&self.key, Append::messages(new.iter().cloned())).await;
+        stored.map(drop).map_err(|error| store_error(&error))
+    }
+}
+
 impl Arguments {
+    /// Opens the conversation of `--session`.
+    async fn open_session(&self) -> Result<Option<StoredConversation>, CliError> {
+        let Some(name) = &self.session else { return Ok(None) };
+        let (key, store) = (session_key(name)?, self.store.open().await?);
+        store.create(&key, None).await.map_err(|error| store_error(&error))?;
+        let history = store.conversation(&key).await.map_err(|error| store_error(&error))?.transcript;
+        Ok(Some(StoredConversation { store, key, history }))
+    }
+
     /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in
     /// `spinner`.
     async fn build_agent(&self, spinner: &Spinner) -> Result<ReactAgent, CliError> {
@@ -160,6 +196,7 @@ enum EventWriter {
 async fn run_agent(
     agent: &ReactAgent,
     prompt: String,
+    session: Option<StoredConversation>,
     mut writer: EventWriter,
 ) -> Result<RunOutput, CliError> {
     let context = RunContext::default();
@@ -168,10 +205,27 @@ async fn run_agent(
         interrupt::wait_for_interrupt().await;
         cancellation.cancel();
     });
-    let mut events = agent.stream(RunInput::new(prompt).with_context(context));
+    let mut input = RunInput::new(prompt).with_context(context);
+    if let Some(session) = &session {
+        input = input.with_history(&session.history);
+    }
+    let mut events = agent.stream(input);
     let mut final_output = None;
     while let Some(event) = events.next().await {
-        let event = event.map_err(|error| run_error(&error))?;
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                // Each call of the conversation has a result, so that the next run can continue it.
+                if let Some(session) = &session {
+                    session.store(&error.transcript).await?;
+                }
+                return Err(run_error(&error));
+            }
+        };
+        // An answer is stored before it is written.
+        if let (Some(session), RunEvent::Done { output: RunOutput::Answer(answer) }) = (&session, &event) {
+            session.store(&answer.transcript).await?;
+        }
         match &mut writer {
             EventWriter::Text(trace) => trace.write(&event)?,
             EventWriter::Json { .. } => terminal::write_json(&event_json(&event)?)?,

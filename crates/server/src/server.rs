@@ -11,6 +11,7 @@ use axum::{
 };
 use haft_core::tool::{Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
+use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
 use haft_session::SessionStore;
 use serde_json::json;
@@ -45,6 +46,7 @@ use crate::{chat, error::ApiError, runs, sessions, stored::StoredAgent, tools};
 pub struct Server {
     shared: Arc<Shared>,
     access: AccessLayer,
+    mcp: McpService,
     listener: ListenerConfig,
 }
 
@@ -126,7 +128,9 @@ impl ServerBuilder {
         let agent = self.agent.extension(offered_tools()).build()?;
         let stored = self.store.map(|store| StoredAgent::new(agent.clone(), store));
         let shared = Arc::new(Shared { agent, stored });
-        Ok(Server { shared, access: AccessLayer::new(self.access), listener: self.listener })
+        let config = HttpServiceConfig::default().with_access(self.access.clone());
+        let mcp = McpService::new(McpServer::new(shared.agent.tools().clone()), config);
+        Ok(Server { shared, access: AccessLayer::new(self.access), mcp, listener: self.listener })
     }
 }
 
@@ -189,6 +193,8 @@ impl Server {
             .layer(self.access.clone());
         Router::new()
             .route("/health", get(async || Json(json!({"status": "ok"}))))
+            // The MCP service has its own access layer, with the same rules.
+            .route_service("/mcp", self.mcp.clone())
             .merge(routes)
             .fallback(async || ApiError::not_found("there is no such route").into_response())
     }
@@ -213,7 +219,8 @@ impl Server {
                 Err(error) => tracing::warn!(%error, "the runs of earlier processes are not continued"),
             }
         }
-        let served = serve(self.router(), listener, &self.listener, shutdown, || {}).await;
+        let mcp = self.mcp.clone();
+        let served = serve(self.router(), listener, &self.listener, shutdown, move || mcp.close()).await;
         if let Some(stored) = &self.shared.stored {
             stored.shut_down().await;
         }

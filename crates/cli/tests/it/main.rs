@@ -14,6 +14,7 @@ mod mcp;
 mod model;
 mod openapi;
 mod run;
+mod sessions;
 mod tools;
 
 use std::{
@@ -24,7 +25,8 @@ use std::{
 use serde_json::Value;
 
 /// The environment variables of the caller that would change the behaviour of `haft`.
-const CALLER_VARIABLES: [&str; 12] = [
+const CALLER_VARIABLES: [&str; 13] = [
+    "HAFT_STORE",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "HAFT_MODEL",
