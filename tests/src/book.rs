@@ -33,6 +33,9 @@ mod streaming {}
 #[doc = include_str!("../../docs/src/conversations.md")]
 mod conversations {}
 
+#[doc = include_str!("../../docs/src/server.md")]
+mod server {}
+
 #[doc = include_str!("../../docs/src/approvals.md")]
 mod approvals {}
 

@@ -45,6 +45,11 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-langchain", CORE_ONLY),
     ("haft-local", CORE_AND_HTTP),
     ("haft-tools", CORE_ONLY),
+    ("haft-session", CORE_ONLY),
+    (
+        "haft-server",
+        AllowedPackages::Only(&["haft-core", "haft-http", "haft-mcp", "haft-react", "haft-session"]),
+    ),
     ("haft-cli", AllowedPackages::Any),
     ("xtask", NO_PACKAGES),
 ];
@@ -56,6 +61,7 @@ const SOLE_USERS: &[(&str, &str)] = &[
     ("candle-core", "haft-local"),
     ("langchain-rust", "haft-langchain"),
     ("rmcp", "haft-mcp"),
+    ("sqlx", "haft-session"),
 ];
 
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
