@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::{
-    bench, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size, test, tidy,
+    bench, chaos, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size,
+    test, tidy,
 };
 
 /// A command of `cargo xtask`.
@@ -52,6 +53,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         about: "test haft with third-party MCP servers and clients; installs them from npm and PyPI",
         has_own_help: false,
         run: peers::run,
+    },
+    Command {
+        name: "chaos",
+        arguments: "[KILLS]",
+        about: "kill a process that drives stored runs, 1,000 times: no run is lost, no call is repeated",
+        has_own_help: false,
+        run: chaos::run,
     },
     Command {
         name: "example",

@@ -3,6 +3,7 @@
 
 mod bench;
 mod cargo_tools;
+mod chaos;
 mod ci;
 mod commands;
 mod conformance;

@@ -120,9 +120,10 @@ pub(crate) async fn chat(
     if request.stream {
         return Ok(events_of(stored, key, Some(run), after).into_response());
     }
-    let numbers = stored.live().numbers(&key).subscribe();
-    let mut events = sse::stored_events(Arc::clone(stored.store()), key, Some(run.clone()), after, numbers);
-    while events.next().await.is_some() {}
+    // A run that waits, and has only received the message, is not driven.
+    if let Some(live) = stored.live().get(caller.tenant(), &run) {
+        live.ended.cancelled().await;
+    }
     let described = describe(stored.store().run(caller.tenant(), &run).await?)?;
     let status = match described["status"].as_str() {
         Some("finished") => StatusCode::OK,

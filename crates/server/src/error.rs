@@ -73,7 +73,9 @@ impl From<StoredRunError> for ApiError {
         match error {
             StoredRunError::Store(error) => error.into(),
             StoredRunError::Agent(error) => (&*error.kind).into(),
-            StoredRunError::ShuttingDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            StoredRunError::ShuttingDown | StoredRunError::Overloaded => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
             StoredRunError::Message(_) | StoredRunError::Elsewhere(_) => {
                 Self::new(StatusCode::CONFLICT, error.to_string())
             }

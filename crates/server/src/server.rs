@@ -1,14 +1,16 @@
 //! The server and its routes.
 
-use std::{collections::BTreeSet, convert::Infallible, io, sync::Arc};
+use std::{collections::BTreeSet, convert::Infallible, io, panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, FromRequestParts},
+    extract::{DefaultBodyLimit, FromRequestParts, Request},
     http::{StatusCode, request::Parts},
-    response::IntoResponse,
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
+use futures::FutureExt as _;
 use haft_core::tool::{Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
@@ -188,6 +190,7 @@ impl Server {
             .route("/runs/{id}/messages", post(runs::send))
             .route("/runs/{id}/cancel", post(runs::cancel))
             .with_state(Arc::clone(&self.shared))
+            .layer(from_fn(catch_panics))
             // The access layer limits bodies.
             .layer(DefaultBodyLimit::disable())
             .layer(self.access.clone());
@@ -211,21 +214,32 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
-        if let Some(stored) = &self.shared.stored {
-            let context = |tenant: &str| context_of_tenant(tenant);
-            match stored.continue_abandoned(context).await {
-                Ok(0) => {}
-                Ok(runs) => tracing::info!(runs, "runs of an earlier process continue"),
-                Err(error) => tracing::warn!(%error, "the runs of earlier processes are not continued"),
-            }
-        }
         let mcp = self.mcp.clone();
-        let served = serve(self.router(), listener, &self.listener, shutdown, move || mcp.close()).await;
+        let served = serve(self.router(), listener, &self.listener, shutdown, move || mcp.close());
+        let sweep = async {
+            match &self.shared.stored {
+                Some(stored) => stored.keep_abandoned_running(context_of_tenant).await,
+                None => std::future::pending().await,
+            }
+        };
+        let served = tokio::select! {
+            served = served => served,
+            () = sweep => Ok(()),
+        };
         if let Some(stored) = &self.shared.stored {
             stored.shut_down().await;
         }
         served
     }
+}
+
+/// Answers a request whose handler panics.
+async fn catch_panics(request: Request, next: Next) -> Response {
+    let handled = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    handled.unwrap_or_else(|_panic| {
+        tracing::error!("the handler of a request panicked");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed").into_response()
+    })
 }
 
 /// Returns the context of a run that continues without a request of its caller.

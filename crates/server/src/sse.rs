@@ -12,10 +12,13 @@ use futures::{
 };
 use haft_session::{SessionKey, SessionStore, StoredEvent};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 /// The time after which a comment keeps a silent connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The time after which events of other processes are looked for.
+const POLL: Duration = Duration::from_secs(2);
 
 /// The number of events that are read at once.
 const PAGE: u32 = 256;
@@ -64,6 +67,21 @@ pub(crate) fn stored_events(
 }
 
 impl Reader {
+    /// Waits for new events, also of another process. Returns `None` if the run has ended and its
+    /// last event is not stored.
+    async fn wait(&mut self) -> Option<()> {
+        if let Ok(changed) = timeout(POLL, self.numbers.changed()).await {
+            return changed.ok();
+        }
+        match (&self.run, self.store.active_run(&self.key).await) {
+            (Some(run), Ok(active)) if active.as_ref() != Some(run) => {
+                self.is_over = true;
+                Some(())
+            }
+            _ => Some(()),
+        }
+    }
+
     async fn next(&mut self) -> Option<StoredEvent> {
         loop {
             if let Some(event) = self.page.next() {
@@ -71,13 +89,11 @@ impl Reader {
                 self.is_over = self.run.is_some() && is_last(&event.event);
                 return Some(event);
             }
-            if self.is_over {
-                return None;
-            }
             self.numbers.mark_unchanged();
             let page = self.store.events(&self.key, self.run.as_deref(), self.after, PAGE).await;
             match page {
-                Ok(page) if page.is_empty() => self.numbers.changed().await.ok()?,
+                Ok(page) if page.is_empty() && self.is_over => return None,
+                Ok(page) if page.is_empty() => self.wait().await?,
                 Ok(page) => self.page = page.into_iter(),
                 Err(error) => {
                     tracing::warn!(%error, "events cannot be read");

@@ -1,6 +1,6 @@
 //! Runs whose every step is stored.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -24,6 +24,12 @@ use crate::live::{LiveRun, LiveRuns, write_events};
 /// time.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// The time for which calls in progress may end at the shutdown.
+const CALL_GRACE: Duration = Duration::from_secs(20);
+
+/// The maximum number of runs that a process drives at once.
+const MAX_RUNS: usize = 512;
+
 /// The number of times that a run is started again because another writer was faster.
 const MAX_CONFLICTS: u32 = 8;
 
@@ -42,6 +48,7 @@ struct Inner {
     live: LiveRuns,
     tasks: TaskTracker,
     shutdown: CancellationToken,
+    lease: Duration,
 }
 
 /// A new run.
@@ -91,6 +98,9 @@ pub enum StoredRunError {
     /// This process is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// This process drives the maximum number of runs.
+    #[error("too many runs are active: repeat the request later")]
+    Overloaded,
 }
 
 /// The reason why a driver stopped.
@@ -116,8 +126,16 @@ impl From<StoreError> for Stop {
 impl StoredAgent {
     /// Creates an agent whose runs are stored in `store`. Needs a tokio runtime.
     pub fn new(agent: ReactAgent, store: Arc<dyn SessionStore>) -> Self {
-        let (live, tasks) = (LiveRuns::default(), TaskTracker::new());
-        Self(Arc::new(Inner { agent, store, live, tasks, shutdown: CancellationToken::new() }))
+        Self::with_lease(agent, store, LEASE)
+    }
+
+    /// Creates an agent like [`new`](Self::new). After the end of this process without an orderly
+    /// shutdown, another process can continue its runs after the time `lease`, at least 1 s.
+    /// Default: 30 s.
+    pub fn with_lease(agent: ReactAgent, store: Arc<dyn SessionStore>, lease: Duration) -> Self {
+        let (live, tasks, shutdown) = (LiveRuns::default(), TaskTracker::new(), CancellationToken::new());
+        let lease = lease.max(Duration::from_secs(1));
+        Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease }))
     }
 
     /// Returns the agent.
@@ -141,9 +159,7 @@ impl StoredAgent {
     ///
     /// Fails with [`StoreError::Busy`] if the session has a run that is not over.
     pub async fn start(&self, key: &SessionKey, request: RunRequest) -> Result<String, StoredRunError> {
-        if self.0.shutdown.is_cancelled() {
-            return Err(StoredRunError::ShuttingDown);
-        }
+        self.check_capacity()?;
         let store = &self.0.store;
         store.create(key, None).await?;
         // The calls of an active run can be open in the conversation.
@@ -179,7 +195,7 @@ impl StoredAgent {
         let id = new_id();
         let new = NewRun::new(id.as_str(), state_of(&run)?, messages).after(conversation.session.entries);
         let new = if request.is_fresh { new.fresh() } else { new };
-        let lease = self.0.store.start_run(key, new, LEASE).await?;
+        let lease = self.0.store.start_run(key, new, self.0.lease).await?;
         self.spawn(key.clone(), run, lease, context, handle);
         Ok(id)
     }
@@ -191,10 +207,8 @@ impl StoredAgent {
     /// Fails with [`StoreError::Owned`] if a process drives the run, and with
     /// [`StoreError::RunOver`] if it is over.
     pub async fn resume(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
-        if self.0.shutdown.is_cancelled() {
-            return Err(StoredRunError::ShuttingDown);
-        }
-        let lease = self.0.store.acquire(tenant, run, LEASE).await?;
+        self.check_capacity()?;
+        let lease = self.0.store.acquire(tenant, run, self.0.lease).await?;
         let stored = self.0.store.run(tenant, run).await?;
         let key = SessionKey::of_tenant(tenant, stored.session.as_str())
             .map_err(|_| StoreError::SessionNotFound(stored.session.clone()))?;
@@ -203,6 +217,27 @@ impl StoredAgent {
         let context = handle.bind_context(context);
         self.spawn(key, run, lease, context, handle);
         Ok(())
+    }
+
+    fn check_capacity(&self) -> Result<(), StoredRunError> {
+        match self.0.tasks.len() {
+            _ if self.0.shutdown.is_cancelled() => Err(StoredRunError::ShuttingDown),
+            runs if runs >= MAX_RUNS => Err(StoredRunError::Overloaded),
+            _ => Ok(()),
+        }
+    }
+
+    /// Continues the active runs whose processes have ended, again and again. `context` returns the
+    /// context for a tenant. Runs until it is dropped.
+    pub async fn keep_abandoned_running(&self, context: impl Fn(&str) -> RunContext) {
+        loop {
+            match self.continue_abandoned(&context).await {
+                Ok(0) => {}
+                Ok(runs) => tracing::info!(runs, "runs of an earlier process continue"),
+                Err(error) => tracing::warn!(%error, "the runs of earlier processes are not continued"),
+            }
+            tokio::time::sleep(self.0.lease).await;
+        }
     }
 
     /// Continues the active runs whose processes have ended, at most 100. `context` returns the
@@ -267,7 +302,7 @@ impl StoredAgent {
             return Ok(());
         }
         // The run waits: the message is saved with it.
-        let lease = match self.0.store.acquire(tenant, run, LEASE).await {
+        let lease = match self.0.store.acquire(tenant, run, self.0.lease).await {
             Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
             lease => lease?,
         };
@@ -291,7 +326,7 @@ impl StoredAgent {
             live.ended.cancelled().await;
             return Ok(live.handle.undelivered_messages());
         }
-        let lease = match self.0.store.acquire(tenant, run, LEASE).await {
+        let lease = match self.0.store.acquire(tenant, run, self.0.lease).await {
             Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
             Err(StoreError::RunOver(_)) => return Ok(Vec::new()),
             lease => lease?,
@@ -307,8 +342,9 @@ impl StoredAgent {
         Ok(undelivered)
     }
 
-    /// Stops the drivers of this process after their current outcomes. Their runs stay active, and
-    /// another process can continue them. Returns after all drivers have ended.
+    /// Stops the drivers of this process. Requests in progress are abandoned, and repeated by the
+    /// next process; calls in progress have 20 seconds to end. The runs stay active, and another
+    /// process can continue them. Returns after all drivers have ended.
     pub async fn shut_down(&self) {
         self.0.shutdown.cancel();
         self.0.tasks.close();
@@ -403,7 +439,7 @@ impl StoredAgent {
         scope: &RunScope,
         stored: &mut Stored<'_>,
     ) -> Result<RunOutput, Stop> {
-        let mut beats = interval(LEASE / 3);
+        let mut beats = interval(self.0.lease / 3);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         stored.apply_decisions(run, scope.now()).await?;
         loop {
@@ -422,6 +458,11 @@ impl StoredAgent {
             if matches!(effect, Effect::Chat | Effect::Call(_)) {
                 stored.save(run).await?;
             }
+            let is_call = matches!(effect, Effect::Call(_));
+            let mut stop = pin!(async {
+                self.0.shutdown.cancelled().await;
+                tokio::time::sleep(if is_call { CALL_GRACE } else { Duration::ZERO }).await;
+            });
             let mut outcomes = self.0.agent.perform(run, effect, scope);
             let mut is_over = true;
             loop {
@@ -429,9 +470,10 @@ impl StoredAgent {
                     biased;
                     outcome = outcomes.next() => outcome,
                     _ = beats.tick() => {
-                        stored.renew().await?;
+                        stored.renew(self.0.lease).await?;
                         continue;
                     }
+                    () = &mut stop => return Err(Stop::Shutdown),
                 };
                 let Some(outcome) = outcome else { break };
                 is_over = false;
@@ -479,8 +521,8 @@ impl Stored<'_> {
         Ok(())
     }
 
-    async fn renew(&mut self) -> Result<(), StoreError> {
-        self.lease = self.store.renew(&self.lease, LEASE).await?;
+    async fn renew(&mut self, time: Duration) -> Result<(), StoreError> {
+        self.lease = self.store.renew(&self.lease, time).await?;
         Ok(())
     }
 

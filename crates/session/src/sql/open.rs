@@ -63,9 +63,8 @@ impl SqlStore {
             if is_new { "rwc" } else { "rw" }
         );
         install_default_drivers();
-        if !is_new {
-            check_file(&url, &place).await?;
-        }
+        // A process that was killed at the first start can leave a database without tables.
+        let is_unmarked = is_new || check_file(&url, &place).await?;
         let options = AnyPoolOptions::new().max_connections(CONNECTIONS).after_connect(|connection, _| {
             Box::pin(async move {
                 // A write is on the disk before it returns.
@@ -75,7 +74,7 @@ impl SqlStore {
             })
         });
         let pool = options.connect(&url).await.map_err(|error| unavailable(error.into()))?;
-        if is_new {
+        if is_unmarked {
             let mark =
                 pool.execute(sqlx::AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"))).await;
             mark.map_err(|error| unavailable(error.into()))?;
@@ -121,8 +120,9 @@ impl SqlStore {
 }
 
 /// Checks that the existing file at `url` is a database of haft, without a change to the file.
+/// Returns `true` for a database without a mark and without tables.
 #[cfg(feature = "sqlite")]
-async fn check_file(url: &str, place: &str) -> Result<(), StoreError> {
+async fn check_file(url: &str, place: &str) -> Result<bool, StoreError> {
     let foreign = |reason: String| StoreError::Foreign { place: place.to_owned(), reason };
     let unavailable =
         |error: sqlx::Error| StoreError::Unavailable { place: place.to_owned(), source: error.into() };
@@ -134,8 +134,8 @@ async fn check_file(url: &str, place: &str) -> Result<(), StoreError> {
         error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "26")
     };
     match (id, tables) {
-        (Ok(APPLICATION_ID), Ok(_)) => Ok(()),
-        (Ok(0_i64), Ok(0_i64)) => Ok(()),
+        (Ok(APPLICATION_ID), Ok(_)) => Ok(false),
+        (Ok(0_i64), Ok(0_i64)) => Ok(true),
         (Ok(_), Ok(_)) => Err(foreign("it is an SQLite file of another program".to_owned())),
         (Err(error), _) | (_, Err(error)) if is_no_database(&error) => {
             Err(foreign("it is no SQLite file".to_owned()))

@@ -43,6 +43,21 @@ async fn file_of_another_program_is_unchanged() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
+/// A process was killed after the file was created, and before it had a mark or tables.
+#[tokio::test]
+async fn unfinished_file_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.db");
+    sqlx::any::install_default_drivers();
+    let pool = sqlx::AnyPool::connect(&format!("sqlite://{}?mode=rwc", path.display())).await.unwrap();
+    sqlx::query("PRAGMA journal_mode = WAL").execute(&pool).await.unwrap();
+    sqlx::query("PRAGMA user_version = 0").execute(&pool).await.unwrap();
+    pool.close().await;
+    for _ in 0..2 {
+        open(&path).await.create(&SessionKey::new("talk").unwrap(), None).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,133 @@
+//! Kills a process that drives stored runs at random times. No acknowledged run is lost, and no
+//! completed call runs twice.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use haft_core::{
+    ChatModel, Message, ToolCall, Toolset,
+    message::{AssistantMessage, MessageBody},
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    tool,
+    tool::RunContext,
+};
+use haft_react::ReactAgent;
+use haft_server::{RunRequest, StoredAgent, StoredRunError};
+use haft_session::{RunStatus, SessionKey, SqlStore, StoreError};
+
+const FOLDER: &str = "HAFT_TESTS_KILLS";
+
+/// The environment variable with the number of kills. Default: 12.
+const KILLS: &str = "HAFT_KILLS";
+
+/// Writes a line to the file of effects.
+#[tool]
+fn note(line: String) -> Result<(), std::io::Error> {
+    let path = Path::new(&env::var(FOLDER).unwrap_or_default()).join("effects");
+    let mut file = fs::File::options().create(true).append(true).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_all()
+}
+
+/// A model that calls `note` three times for each question, and then answers.
+struct Notes(ModelProfile);
+
+#[async_trait]
+impl ChatModel for Notes {
+    fn profile(&self) -> &ModelProfile {
+        &self.0
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        let messages: Vec<_> = request.messages.iter().collect();
+        let question = messages.iter().rposition(|it| matches!(it.body(), MessageBody::User { .. })).unwrap();
+        let number = messages.iter().skip(question).filter(|it| it.tool_result().is_some()).count();
+        let text = messages[question].text();
+        if number == 3 {
+            return Ok(ChatResponse::new(format!("{text} is noted")));
+        }
+        let arguments = format!(r#"{{"line": "{text}/{number}"}}"#);
+        let call = ToolCall::new(format!("{text}-{number}"), "note", arguments);
+        Ok(ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() }))
+    }
+}
+
+async fn stored(folder: &Path) -> StoredAgent {
+    let agent = ReactAgent::new(Notes(ModelProfile::new("notes")), Toolset::new().with_tool(Note)).unwrap();
+    let store = SqlStore::open_file(folder.join("haft.db")).await.unwrap();
+    StoredAgent::with_lease(agent, Arc::new(store), Duration::from_secs(1))
+}
+
+/// The process that is killed: it drives runs, and writes the id of each one that has started.
+#[tokio::test]
+async fn child() {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let stored = stored(Path::new(&folder)).await;
+    let sweep = stored.keep_abandoned_running(|_| RunContext::default());
+    let work = async {
+        let key = SessionKey::new("talk").unwrap();
+        for number in 0_u64.. {
+            let id = format!("{}-{number}", std::process::id());
+            let messages = vec![Message::user(id.as_str())];
+            let mut request = RunRequest::default();
+            request.messages = messages;
+            match stored.start(&key, request).await {
+                Ok(run) => println!("\nstarted {run}"),
+                Err(StoredRunError::Store(StoreError::Busy(_))) => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::join!(sweep, work);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_process_loses_no_run_and_repeats_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let kills = env::var(KILLS).map_or(12, |kills| kills.parse::<u32>().unwrap());
+    let mut started = Vec::new();
+    for kill in 0..kills {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["kills::child", "--exact", "--nocapture"]).env(FOLDER, folder.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let reader = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+        // Times from 50 ms to 1.4 s: the lease of the killed process ends in some of them.
+        std::thread::sleep(Duration::from_millis(50 + u64::from(kill * 977 % 1350)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let lines = reader.join().unwrap();
+        started.extend(lines.iter().filter_map(|line| line.strip_prefix("started ").map(str::to_owned)));
+    }
+    assert!(!started.is_empty());
+    let stored = stored(folder.path()).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for run in &started {
+        loop {
+            let _ = stored.continue_abandoned(|_| RunContext::default()).await.unwrap();
+            let run = stored.store().run("", run).await.unwrap();
+            if run.status == RunStatus::Finished {
+                assert!(run.transcript.messages().last().unwrap().text().ends_with("is noted"));
+                break;
+            }
+            assert!(Instant::now() < deadline, "{run:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let effects = fs::read_to_string(folder.path().join("effects")).unwrap();
+    let mut counts = BTreeMap::new();
+    effects.lines().for_each(|line| *counts.entry(line).or_insert(0) += 1);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    assert!(counts.len() >= started.len(), "{} effects of {} runs", counts.len(), started.len());
+    println!("{kills} kills: {} runs, none lost; {} effects, none repeated", started.len(), counts.len());
+}
