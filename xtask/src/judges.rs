@@ -2,7 +2,8 @@
 //!
 //! The tests in `tests/tests/it/judges.rs` start the model servers. If its server is not installed,
 //! a test is skipped. If the environment variable `HAFT_JUDGES` lists the server, as in CI, the
-//! test fails instead. `cargo xtask conformance` and `cargo xtask peers` install their programs
+//! test fails instead. The tests of `haft-session` treat PostgreSQL in the same way; it is a package
+//! of the system. `cargo xtask conformance` and `cargo xtask peers` install their programs
 //! themselves if they are missing.
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::process::Command;
 
 use crate::failure::Failure;
 use crate::process::{announce, command_in_root, run as run_command, run_succeeds};
+use crate::setup::SystemPackages;
 use crate::workspace::Workspace;
 
 /// The Python package of a server that injects failures, such as 429 responses and broken streams,
@@ -27,6 +29,27 @@ const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 const NODE: &str = "22.23.3";
 /// The oldest usable version of Node, major and minor. The MCP Inspector needs it.
 const MIN_NODE: [u32; 2] = [22, 19];
+
+/// The server for the tests of `haft-session`.
+const POSTGRESQL: SystemPackages = SystemPackages {
+    names: &["postgresql"],
+    check: &["sh", "-c", "command -v initdb || ls /usr/lib/postgresql/*/bin/initdb"],
+    purpose: "`haft-session` cannot be tested with PostgreSQL",
+};
+
+/// Installs PostgreSQL on Linux, without the database and the service of the Debian package: the
+/// tests start a server of their own.
+pub(crate) fn install_postgresql() {
+    if !cfg!(target_os = "linux") || POSTGRESQL.is_installed() {
+        return;
+    }
+    let folder = Path::new("/etc/postgresql-common/createcluster.d");
+    let config = folder.join("haft.conf");
+    // Without root, this fails and the installation too, which prints a note.
+    let _ = fs::create_dir_all(folder).and_then(|()| fs::write(&config, "create_main_cluster = false\n"));
+    POSTGRESQL.ensure_installed();
+    let _ = fs::remove_file(config);
+}
 
 /// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note

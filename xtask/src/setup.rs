@@ -18,10 +18,10 @@ const RUSTUP_COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "cli
 /// Programs or libraries of the system.
 pub(crate) struct SystemPackages {
     /// The names of the Debian packages.
-    names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     /// A command that fails unless the packages are installed.
-    check: &'static [&'static str],
-    purpose: &'static str,
+    pub(crate) check: &'static [&'static str],
+    pub(crate) purpose: &'static str,
 }
 
 /// The headers of OpenSSL. `langchain-rust` needs them at build time, because it depends on
@@ -81,6 +81,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn install_judges() -> Result<(), Failure> {
     thread::scope(|scope| {
         let installations = scope.spawn(|| {
+            judges::install_postgresql();
             judges::install_test_servers(true)?;
             conformance::install()?;
             peers::install()

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod blobs;
 pub mod conformance;
 mod conversation;

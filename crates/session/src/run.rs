@@ -149,6 +149,7 @@ impl RunStatus {
         matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
     }
 
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",

@@ -26,6 +26,10 @@ use crate::{
 /// The number of events of a session that are kept.
 const MAX_EVENTS: i64 = 10_000;
 
+/// The size of the searched part of a message with PostgreSQL, in bytes. A `tsvector` has at most
+/// 1 MiB, with up to 4 bytes for a word beside its text.
+const MAX_SEARCHED: usize = 256 * 1024;
+
 /// A [`SessionStore`] in an SQLite file or on a PostgreSQL server.
 ///
 /// # SQLite
@@ -36,7 +40,8 @@ const MAX_EVENTS: i64 = 10_000;
 /// # PostgreSQL
 ///
 /// The tables are created in the default schema of the connection. The clock of the server decides
-/// about leases, so the clocks of the machines can differ.
+/// about leases, so the clocks of the machines can differ. The search finds words in the first
+/// 256 KiB of a message. Ids, titles and tenants cannot contain the character U+0000.
 pub struct SqlStore {
     pool: AnyPool,
     kind: Kind,
@@ -117,7 +122,9 @@ impl SqlStore {
         let is_sqlite = self.kind.is_sqlite();
         let turn = if is_sqlite { Some(self.writer.lock().await) } else { None };
         // A transaction that begins with a read and writes later could fail as busy.
-        let begin = if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        // With PostgreSQL, each statement reads what was committed before it waited for a lock.
+        let begin =
+            if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" };
         let tx = self.pool.begin_with(begin).await.map_err(|error| self.error(error))?;
         Ok(Write { tx, is_sqlite, _turn: turn })
     }
@@ -132,7 +139,9 @@ impl SqlStore {
         match (code.as_deref(), &error) {
             // SQLITE_FULL and PostgreSQL's disk_full.
             (Some("13" | "53100"), _) => StoreError::Full(self.place.clone()),
-            (_, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed) => {
+            // PostgreSQL's too_many_connections, admin_shutdown, crash_shutdown, cannot_connect_now.
+            (Some("53300" | "57P01" | "57P02" | "57P03"), _)
+            | (_, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed) => {
                 StoreError::Unavailable { place: self.place.clone(), source: error.into() }
             }
             _ => StoreError::Database(error.into()),
@@ -149,6 +158,12 @@ impl Write<'_> {
         let sql = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
         Ok(Timestamp::from_unix_millis(sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await?))
     }
+}
+
+/// Returns the lowercase words of `text`, separated by spaces, for the search of PostgreSQL. Its
+/// parser would make one word of a path or a host name, rejects U+0000, and depends on the locale.
+fn normalized(text: &str) -> String {
+    text.to_lowercase().replace(|character: char| !character.is_alphanumeric(), " ")
 }
 
 fn unsigned(value: i64) -> u64 {

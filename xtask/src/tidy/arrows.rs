@@ -102,8 +102,11 @@ fn check_workspace_dependency(
     let is_ours = packages.iter().any(|other| other.name == dependency.name);
     let AllowedPackages::Only(allowed) = allowed_packages(package) else { return None };
     let (user, used) = (package.name.as_str(), dependency.name.as_str());
+    // A crate that tests with itself enables its own features for its tests.
     let is_free = dependency.kind == Some(Kind::Dev)
-        && (TEST_DEPENDENCIES.contains(&used) || EXTRA_TEST_DEPENDENCIES.contains(&(user, used)));
+        && (user == used
+            || TEST_DEPENDENCIES.contains(&used)
+            || EXTRA_TEST_DEPENDENCIES.contains(&(user, used)));
     if !is_ours || is_free || allowed.contains(&dependency.name.as_str()) {
         return None;
     }

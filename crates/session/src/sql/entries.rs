@@ -1,12 +1,12 @@
 //! The log of a session.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{Message, Timestamp, message::MessageBody};
 use serde_json::Value;
 use sqlx::{query, query_as, query_scalar};
 
-use super::{SessionRow, SqlStore, Write, from_row, signed, unreadable, unsigned};
+use super::{MAX_SEARCHED, SessionRow, SqlStore, Write, from_row, normalized, signed, unreadable, unsigned};
 use crate::{
     Append, Entry, EntryBody, SessionKey, StoreError,
     blobs::{Blob, BlobPlace, put_blob, take_blobs},
@@ -23,6 +23,26 @@ pub(super) struct EntryRow {
 }
 
 from_row!(EntryRow { position, run, kind, body, blobs, created_at });
+
+/// An entry that is not stored yet.
+struct NewEntry {
+    kind: &'static str,
+    body: Value,
+    blobs: Vec<Blob>,
+}
+
+impl NewEntry {
+    fn new(entry: &EntryBody) -> Result<Self, StoreError> {
+        let (kind, mut body) = match entry {
+            EntryBody::Message(message) => {
+                (MESSAGE, serde_json::to_value(message).map_err(unreadable("message"))?)
+            }
+            EntryBody::RewindTo(to) => (REWIND, Value::from(*to)),
+        };
+        let blobs = take_blobs(&mut body);
+        Ok(Self { kind, body, blobs })
+    }
+}
 
 const MESSAGE: &str = "message";
 const REWIND: &str = "rewind_to";
@@ -50,24 +70,23 @@ impl SqlStore {
         entries: &[EntryBody],
     ) -> Result<i64, StoreError> {
         let now = write.now().await.map_err(|error| self.error(error))?;
+        let rows = entries.iter().map(NewEntry::new).collect::<Result<Vec<_>, _>>()?;
+        self.insert_blobs(write, &rows).await?;
         let mut position = session.head;
-        for entry in entries {
+        for (entry, row) in entries.iter().zip(rows) {
             position += 1;
-            let (kind, mut body) = match entry {
-                EntryBody::Message(message) => {
-                    (MESSAGE, serde_json::to_value(message).map_err(unreadable("message"))?)
-                }
-                EntryBody::RewindTo(to) => (REWIND, Value::from(*to)),
-            };
-            let blobs = take_blobs(&mut body);
-            let places: Vec<_> = blobs.iter().map(|blob| &blob.place).collect();
+            let places: Vec<_> = row.blobs.iter().map(|blob| &blob.place).collect();
             let places = if places.is_empty() { None } else { serde_json::to_string(&places).ok() };
             let sql = "INSERT INTO entries (session, position, run, kind, body, blobs, created_at) \
                        VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING pk";
-            let insert = query_scalar(sql).bind(session.pk).bind(position).bind(run).bind(kind);
-            let insert = insert.bind(body.to_string()).bind(places).bind(now.unix_millis());
+            let insert = query_scalar(sql).bind(session.pk).bind(position).bind(run).bind(row.kind);
+            let insert = insert.bind(row.body.to_string()).bind(places).bind(now.unix_millis());
             let pk: i64 = insert.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
-            self.insert_blobs(write, pk, blobs).await?;
+            for blob in row.blobs {
+                let sql = "INSERT INTO blob_uses (entry, hash) VALUES ($1, $2) ON CONFLICT (entry, hash) DO NOTHING";
+                let insert = query(sql).bind(pk).bind(blob.place.hash).execute(&mut *write.tx).await;
+                insert.map_err(|error| self.error(error))?;
+            }
             if let EntryBody::Message(message) = entry {
                 self.index_message(write, tenant, pk, message, now).await?;
             }
@@ -78,20 +97,15 @@ impl SqlStore {
         Ok(position)
     }
 
-    async fn insert_blobs(
-        &self,
-        write: &mut Write<'_>,
-        entry: i64,
-        blobs: Vec<Blob>,
-    ) -> Result<(), StoreError> {
-        for Blob { place, data } in blobs {
+    /// Stores the blobs of `rows` in the order of their hashes. In another order, two writers of
+    /// PostgreSQL could wait for each other.
+    async fn insert_blobs(&self, write: &mut Write<'_>, rows: &[NewEntry]) -> Result<(), StoreError> {
+        let blobs = rows.iter().flat_map(|row| &row.blobs);
+        let blobs: BTreeMap<_, _> = blobs.map(|blob| (&blob.place.hash, &blob.data)).collect();
+        for (hash, data) in blobs {
             let insert =
                 query("INSERT INTO blobs (hash, data) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING");
-            let insert = insert.bind(place.hash.clone()).bind(data).execute(&mut *write.tx).await;
-            insert.map_err(|error| self.error(error))?;
-            let sql =
-                "INSERT INTO blob_uses (entry, hash) VALUES ($1, $2) ON CONFLICT (entry, hash) DO NOTHING";
-            let insert = query(sql).bind(entry).bind(place.hash).execute(&mut *write.tx).await;
+            let insert = insert.bind(hash).bind(data.as_slice()).execute(&mut *write.tx).await;
             insert.map_err(|error| self.error(error))?;
         }
         Ok(())
@@ -108,9 +122,13 @@ impl SqlStore {
     ) -> Result<(), StoreError> {
         let text = message.text();
         if !text.trim().is_empty() {
-            let sql = match write.is_sqlite {
-                true => "INSERT INTO words (rowid, text) VALUES ($1, $2)",
-                false => "INSERT INTO words (entry, text) VALUES ($1, to_tsvector('simple', $2))",
+            let (sql, text) = match write.is_sqlite {
+                true => ("INSERT INTO words (rowid, text) VALUES ($1, $2)", text),
+                false => {
+                    let sql = "INSERT INTO words (entry, text) VALUES ($1, to_tsvector('simple', $2))";
+                    let (searched, _) = text.split_at(text.floor_char_boundary(MAX_SEARCHED));
+                    (sql, normalized(searched))
+                }
             };
             let insert = query(sql).bind(entry).bind(text).execute(&mut *write.tx).await;
             insert.map_err(|error| self.error(error))?;
@@ -121,7 +139,9 @@ impl SqlStore {
             let millis = i64::try_from(result.duration.as_millis()).unwrap_or(i64::MAX);
             let sql = "INSERT INTO calls (entry, tenant, tool, failure, millis, created_at) \
                        VALUES ($1, $2, $3, $4, $5, $6)";
-            let insert = query(sql).bind(entry).bind(tenant).bind(result.name.as_str()).bind(failure);
+            // The name is from the model. PostgreSQL rejects U+0000.
+            let tool = result.name.replace('\0', "");
+            let insert = query(sql).bind(entry).bind(tenant).bind(tool).bind(failure);
             let insert = insert.bind(millis).bind(now.unix_millis()).execute(&mut *write.tx).await;
             insert.map_err(|error| self.error(error))?;
         }

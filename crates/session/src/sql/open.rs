@@ -1,27 +1,41 @@
 //! Opens a database, and brings it to the current format.
 
+#[cfg(feature = "sqlite")]
 use std::path::Path;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
+#[cfg(feature = "sqlite")]
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+#[cfg(feature = "sqlite")]
+use sqlx::Executor as _;
 use sqlx::{
-    AnyPool, Executor as _, SqlSafeStr as _,
+    AnyPool, SqlSafeStr as _,
     any::{AnyPoolOptions, install_default_drivers},
     migrate::{MigrateError, Migration, MigrationType, Migrator},
     query_scalar,
 };
+#[cfg(feature = "postgres")]
+use sqlx::{Connection as _, any::AnyConnectOptions};
 use tokio::sync::Mutex;
 
 use super::{Kind, SqlStore};
 use crate::StoreError;
 
 /// `haft` in ASCII, in the header of an SQLite file.
+#[cfg(feature = "sqlite")]
 const APPLICATION_ID: i64 = 0x6861_6674;
 
 /// The characters of a path that need no escape in a URL.
+#[cfg(feature = "sqlite")]
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// The number of connections. SQLite reads in parallel and writes one by one.
 const CONNECTIONS: u32 = 8;
+
+/// The time limit of the first connection to a server.
+#[cfg(feature = "postgres")]
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl SqlStore {
     /// Opens the database at `url`: `sqlite:FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`.
@@ -29,7 +43,7 @@ impl SqlStore {
     /// # Errors
     ///
     /// Fails with [`StoreError::Unavailable`] if the database cannot be reached, with
-    /// [`StoreError::Foreign`] if the file belongs to another program, and with
+    /// [`StoreError::Foreign`] if the file or the tables belong to another program, and with
     /// [`StoreError::Newer`] if a newer version of haft has written it.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         match url.split_once(':') {
@@ -87,6 +101,7 @@ impl SqlStore {
     async fn open_postgres(url: &str) -> Result<Self, StoreError> {
         let place = without_password(url);
         install_default_drivers();
+        check_database(url, &place).await?;
         let pool = AnyPoolOptions::new().max_connections(CONNECTIONS).connect(url).await;
         let pool =
             pool.map_err(|error| StoreError::Unavailable { place: place.clone(), source: error.into() })?;
@@ -110,7 +125,7 @@ impl SqlStore {
         match migrator.run(&pool).await {
             Ok(()) => Ok(Self { pool, kind, place, writer: Mutex::new(()) }),
             Err(MigrateError::VersionMissing(found)) => Err(StoreError::Newer { place, found, known }),
-            Err(MigrateError::Execute(error)) => {
+            Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
                 let store = Self { pool, kind, place, writer: Mutex::new(()) };
                 Err(store.error(error))
             }
@@ -144,12 +159,37 @@ async fn check_file(url: &str, place: &str) -> Result<bool, StoreError> {
     }
 }
 
+/// Checks that the database at `url` can be used, without a change to it. A pool would repeat a
+/// refused connection until its timeout, and hide the cause.
+#[cfg(feature = "postgres")]
+async fn check_database(url: &str, place: &str) -> Result<(), StoreError> {
+    let unavailable = |source| StoreError::Unavailable { place: place.to_owned(), source };
+    let connection = tokio::time::timeout(CONNECT_TIMEOUT, sqlx::AnyConnection::connect(url)).await;
+    let connection = connection.map_err(|_| unavailable("the server does not reply".into()))?;
+    let mut connection = connection.map_err(|error| unavailable(error.into()))?;
+    // One snapshot: a store that creates the tables at the same time is not another program.
+    let sql = "SELECT MIN(CAST(tablename AS TEXT)) FROM pg_tables WHERE schemaname = current_schema() \
+               AND tablename IN ('sessions', 'entries', 'blobs', 'blob_uses', 'calls', 'runs', 'decisions', \
+               'events', 'replies', 'words') AND NOT EXISTS (SELECT 1 FROM pg_tables \
+               WHERE schemaname = current_schema() AND tablename = 'haft_migrations')";
+    let table = query_scalar(sql).fetch_one(&mut connection).await;
+    let table: Option<String> = table.map_err(|error| unavailable(error.into()))?;
+    let _ = connection.close().await;
+    match table {
+        None => Ok(()),
+        Some(table) => {
+            let reason = format!("it has the table `{table}` of another program");
+            Err(StoreError::Foreign { place: place.to_owned(), reason })
+        }
+    }
+}
+
 /// Returns `url` without its password.
 #[cfg(feature = "postgres")]
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "postgres".to_owned() };
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let database = path.split('?').next().unwrap_or_default();
-    format!("{scheme}://{host}/{database}")
+    let url = url.parse::<AnyConnectOptions>().ok().map(|options| options.database_url);
+    // With an unescaped `/` in the password, its end is parsed as the path.
+    let Some(url) = url.filter(|url| !url.path().contains('@')) else { return "postgres".to_owned() };
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }

@@ -1,8 +1,8 @@
 //! Search, counts and retention.
 
-use sqlx::{FromRow, Row, any::AnyRow, query, query_as, query_scalar};
+use sqlx::{AssertSqlSafe, FromRow, Row, any::AnyRow, query, query_as, query_scalar};
 
-use super::{SqlStore, entries::EntryRow, millis, unsigned};
+use super::{SqlStore, entries::EntryRow, millis, normalized, unsigned};
 use crate::{Retention, SearchHit, StoreError, ToolStats};
 
 /// The row of a search hit.
@@ -39,7 +39,7 @@ impl SqlStore {
                            JOIN entries e ON e.pk = words.entry JOIN sessions s ON s.pk = e.session \
                            WHERE words.text @@ plainto_tsquery('simple', $1) AND s.tenant = $2 \
                            ORDER BY e.pk DESC LIMIT $3";
-                (sql, text.to_owned())
+                (sql, normalized(text))
             }
         };
         if words.trim().is_empty() {
@@ -68,24 +68,29 @@ impl SqlStore {
     }
 
     pub(super) async fn delete_old(&self, retention: &Retention) -> Result<u64, StoreError> {
-        let mut write = self.write().await?;
-        let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
+        // Two transactions: a transaction that deletes sessions holds no events of other sessions.
         if let Some(age) = retention.events {
+            let mut write = self.write().await?;
+            let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
             let delete = query("DELETE FROM events WHERE created_at < $1").bind(now - millis(age));
             delete.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+            self.commit(write).await?;
         }
-        let mut deleted = 0;
-        if let Some(age) = retention.sessions {
-            let sql = "SELECT pk FROM sessions WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
-                       WHERE runs.session = sessions.pk AND runs.status IN ('active', 'suspended'))";
-            let old = query_scalar(sql).bind(now - millis(age)).fetch_all(&mut *write.tx).await;
-            let old: Vec<i64> = old.map_err(|error| self.error(error))?;
-            for session in old {
-                self.remove_session(&mut write, session).await?;
-                deleted += 1;
-            }
+        let Some(age) = retention.sessions else { return Ok(0) };
+        let mut write = self.write().await?;
+        let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
+        // A session that another writer has locked is in use.
+        let lock = if write.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
+        let sql = format!(
+            "SELECT pk FROM sessions WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
+             WHERE runs.session = sessions.pk AND runs.status IN ('active', 'suspended')){lock}"
+        );
+        let old = query_scalar(AssertSqlSafe(sql)).bind(now - millis(age));
+        let old: Vec<i64> = old.fetch_all(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        for session in &old {
+            self.remove_session(&mut write, *session).await?;
         }
         self.commit(write).await?;
-        Ok(deleted)
+        Ok(old.len() as u64)
     }
 }

@@ -70,18 +70,22 @@ impl SqlStore {
         self.commit(write).await
     }
 
-    /// Deletes a session and the blobs that only it uses.
+    /// Deletes a locked session and the blobs that only it uses.
     pub(super) async fn remove_session(&self, write: &mut Write<'_>, session: i64) -> Result<(), StoreError> {
         let words = "DELETE FROM words WHERE rowid IN (SELECT pk FROM entries WHERE session = $1)";
         let blobs = "DELETE FROM blobs WHERE hash IN (SELECT u.hash FROM blob_uses u JOIN entries e ON e.pk = u.entry \
                      WHERE e.session = $1) AND hash NOT IN (SELECT u.hash FROM blob_uses u JOIN entries e \
                      ON e.pk = u.entry WHERE e.session <> $1)";
         let rows = "DELETE FROM sessions WHERE pk = $1";
-        // PostgreSQL deletes the words with their entries.
-        let words = Some(words).filter(|_| write.is_sqlite);
-        for sql in words.into_iter().chain([blobs, rows]) {
-            let delete = query(sql).bind(session).execute(&mut *write.tx).await;
-            delete.map_err(|error| self.error(error))?;
+        // PostgreSQL deletes the words with their entries. It has many writers: those that have found
+        // a blob, and have not committed its use, end first.
+        let lock = "LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE";
+        let first = match write.is_sqlite {
+            true => query(words).bind(session),
+            false => query(lock),
+        };
+        for sql in [first, query(blobs).bind(session), query(rows).bind(session)] {
+            sql.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::{Database, open};
 
 #[tokio::test]
 async fn conversation_is_read_by_another_process() {
-    let database = Database::new();
+    let database = Database::sqlite();
     let key = SessionKey::new("talk").unwrap();
     let store = database.open().await;
     store.create(&key, None).await.unwrap();
@@ -83,7 +83,7 @@ async fn folder_that_is_missing_is_named() {
 
 #[tokio::test]
 async fn invalid_import_names_the_line() {
-    let database = Database::new();
+    let database = Database::sqlite();
     let store = database.open().await;
     let key = SessionKey::new("talk").unwrap();
     let session = r#"{"type":"session","format":1,"id":"a","entries":0,"created_at":0,"updated_at":0}"#;

@@ -1,7 +1,9 @@
 //! Integration tests of `haft-session`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod files;
+mod postgres;
+mod server;
 mod writers;
 
 use std::path::Path;
@@ -9,23 +11,54 @@ use std::path::Path;
 use haft_session::SqlStore;
 use tempfile::TempDir;
 
-/// An SQLite file in a folder that is deleted at the end.
-struct Database(TempDir);
+/// A database for one test. Each open store is like a process of its own.
+enum Database {
+    /// A file in a folder that is deleted at the end.
+    Sqlite(TempDir),
+    /// The URL of a database on the server of the tests.
+    Postgres(String),
+}
 
 impl Database {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+    fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> std::path::PathBuf {
-        self.0.path().join("haft #1%20.db")
+    /// Creates a database on the server of the tests. Returns `None` if PostgreSQL is not installed.
+    async fn postgres() -> Option<Self> {
+        Some(Self::Postgres(server::create_database().await?))
     }
 
     async fn open(&self) -> SqlStore {
-        open(&self.path()).await
+        match self {
+            Self::Sqlite(folder) => open(&folder.path().join("haft #1%20.db")).await,
+            Self::Postgres(url) => SqlStore::open(url).await.unwrap(),
+        }
     }
 }
 
 async fn open(path: &Path) -> SqlStore {
     SqlStore::open_file(path).await.unwrap()
 }
+
+/// Defines a test with SQLite and a test with PostgreSQL for each function.
+macro_rules! on_each_database {
+    ($($test:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(crate::Database::sqlite()).await;
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                if let Some(database) = crate::Database::postgres().await {
+                    super::$test(database).await;
+                }
+            })*
+        }
+    };
+}
+use on_each_database;
