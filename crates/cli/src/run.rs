@@ -15,7 +15,7 @@ use haft_core::{
     tool::RunContext,
     usage::Prices,
 };
-use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
+use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, Run, TextReact};
 use haft_session::{Append, SessionKey, SessionStore};
 
 use crate::{
@@ -138,6 +138,8 @@ impl Arguments {
         let profile = model.profile().clone();
         let builder =
             ReactAgent::builder(model).tools(tools).limits(limits).limit_action(LimitAction::Answer);
+        // Another program can write to a stored conversation between a call and its result.
+        let builder = if self.session.is_some() { builder.repair_history() } else { builder };
         let builder = match prices {
             Some(prices) => builder.prices(prices),
             None => builder,
@@ -222,7 +224,13 @@ async fn run_agent(
                 return Err(run_error(&error));
             }
         };
-        // An answer is stored before it is written.
+        // An answer is stored before it is written, and a run that waits as if it were cancelled.
+        if let (Some(session), RunEvent::Done { output: RunOutput::Suspended(suspended) }) =
+            (&session, &event)
+        {
+            let run = Run::from_suspended(suspended.clone()).map_err(|error| CliError::from_error(&error))?;
+            session.store(&run.closed_transcript()).await?;
+        }
         if let (Some(session), RunEvent::Done { output: RunOutput::Answer(answer) }) = (&session, &event) {
             session.store(&answer.transcript).await?;
         }

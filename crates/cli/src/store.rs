@@ -11,7 +11,8 @@ use crate::error::CliError;
 /// The option for the store.
 #[derive(Args)]
 pub(crate) struct StoreOptions {
-    /// The store of conversations: `sqlite:FILE`. Default: a file in the data folder of the user.
+    /// The store of conversations: `sqlite:FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`.
+    /// Default: a file in the data folder of the user.
     #[arg(long, value_name = "URL", env = "HAFT_STORE")]
     store: Option<String>,
 }

@@ -73,6 +73,7 @@ impl ChatMessage {
 /// Returns the tools that a request offers to the model. An unknown name is an error.
 pub(crate) async fn offered(
     shared: &Shared,
+    caller: &Caller,
     use_tools: bool,
     available: Option<Vec<String>>,
 ) -> Result<OfferedTools, ApiError> {
@@ -81,7 +82,8 @@ pub(crate) async fn offered(
         (true, Some(available)) => available,
         (false, _) => Vec::new(),
     };
-    let list = shared.agent.tools().list(&ListContext::default()).await;
+    let cx = ListContext { state: caller.state(), ..ListContext::default() };
+    let list = shared.agent.tools().list(&cx).await;
     if let Some(unknown) = available.iter().find(|name| list.get(name).is_none()) {
         let known: Vec<_> = list.names().map(ToString::to_string).collect();
         let known = known.join(", ");
@@ -99,7 +101,7 @@ pub(crate) async fn chat(
     let Some(last) = request.messages.pop().filter(|message| message.role == Role::User) else {
         return Err(ApiError::invalid("`messages` must end with a message of the role `user`"));
     };
-    let tools = offered(&shared, request.use_tools, request.available_tools).await?;
+    let tools = offered(&shared, &caller, request.use_tools, request.available_tools).await?;
     let context = caller.context(tools);
     let earlier = request.messages.into_iter().map(ChatMessage::into_message);
     let Some(session) = request.session_id else {
@@ -117,20 +119,25 @@ pub(crate) async fn chat(
     let request_of_run = RunRequest { messages, context, is_fresh: !request.use_memory };
     let after = last_number(stored, &key).await?;
     let (run, _) = start_or_send(stored, &key, request_of_run, request.on_active).await?;
-    if request.stream {
+    let live = stored.live().get(caller.tenant(), &run);
+    if request.stream && live.is_some() {
         return Ok(events_of(stored, key, Some(run), after).into_response());
     }
     // A run that waits, and has only received the message, is not driven.
-    if let Some(live) = stored.live().get(caller.tenant(), &run) {
+    if let Some(live) = live {
         live.ended.cancelled().await;
     }
     let described = describe(stored.store().run(caller.tenant(), &run).await?)?;
-    let status = match described["status"].as_str() {
+    let mut body = described;
+    let status = match body["status"].as_str() {
         Some("finished") => StatusCode::OK,
-        Some("suspended") => StatusCode::ACCEPTED,
+        Some("suspended" | "active") => StatusCode::ACCEPTED,
+        Some("cancelled") => StatusCode::CONFLICT,
         _ => StatusCode::BAD_GATEWAY,
     };
-    let mut body = described;
+    if status.is_client_error() || status.is_server_error() {
+        body["detail"] = format!("the run is {}", body["status"].as_str().unwrap_or_default()).into();
+    }
     add_tools(&mut body);
     Ok((status, Json(body)).into_response())
 }
@@ -160,7 +167,7 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
                     RunOutput::Suspended(it) => json!({"type": "suspended", "pending": it.pending}),
                 },
                 Ok(event) => json!(event),
-                Err(error) => json!({"type": "error", "error": error.to_string()}),
+                Err(error) => json!({"type": "error", "error": crate::error::describe(&error.kind)}),
             };
             Ok::<_, Infallible>(Event::default().data(data.to_string()))
         });

@@ -58,7 +58,10 @@ impl From<StoreError> for ApiError {
             | StoreError::RunOver(_)
             | StoreError::SessionExists(_)
             | StoreError::OtherDecision { .. } => StatusCode::CONFLICT,
-            StoreError::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
+            StoreError::Full(_) => {
+                tracing::error!(%error, "the store is full");
+                return Self::new(StatusCode::INSUFFICIENT_STORAGE, "the store is full");
+            }
             _ => {
                 tracing::error!(%error, "the store failed");
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store failed");
@@ -76,6 +79,8 @@ impl From<StoredRunError> for ApiError {
             StoredRunError::ShuttingDown | StoredRunError::Overloaded => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
+            StoredRunError::NotWaiting { .. } => Self::not_found(error.to_string()),
+            StoredRunError::WrongDecision { .. } => Self::invalid(error.to_string()),
             StoredRunError::Message(_) | StoredRunError::Elsewhere(_) => {
                 Self::new(StatusCode::CONFLICT, error.to_string())
             }
@@ -91,6 +96,18 @@ impl From<&AgentErrorKind> for ApiError {
             AgentErrorKind::Model(_) => StatusCode::BAD_GATEWAY,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self::new(status, error.to_string())
+        Self::new(status, describe(error))
+    }
+}
+
+/// Returns the text of an error for a client. The error of a model can have internal addresses and
+/// the text of a provider, so it is logged only.
+pub(crate) fn describe(error: &AgentErrorKind) -> String {
+    match error {
+        AgentErrorKind::Model(source) => {
+            tracing::warn!(error = %source, "the model failed");
+            "the model failed".to_owned()
+        }
+        error => error.to_string(),
     }
 }

@@ -7,15 +7,17 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream::BoxStream};
-use haft_core::RunEvent;
-use haft_react::RunHandle;
+use haft_core::{Message, RunEvent};
+use haft_react::run::Delivery;
 use haft_session::{SessionKey, SessionStore};
 use serde_json::Value;
 use tokio::{
-    sync::watch,
+    sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::stored::Reply;
 
 /// The time for which events are collected before they are stored together.
 const BATCH_TIME: Duration = Duration::from_millis(40);
@@ -26,7 +28,7 @@ const BATCH_EVENTS: usize = 64;
 /// A run that this process drives.
 #[derive(Clone)]
 pub(crate) struct LiveRun {
-    pub(crate) handle: RunHandle,
+    pub(crate) inbox: mpsc::Sender<(Message, Delivery, Reply)>,
     pub(crate) cancellation: CancellationToken,
     /// Cancelled after the run has ended or waits, and this is stored.
     pub(crate) ended: CancellationToken,
@@ -44,8 +46,13 @@ impl LiveRuns {
         lock(&self.runs).insert((tenant.to_owned(), run.to_owned()), live);
     }
 
-    pub(crate) fn remove(&self, tenant: &str, run: &str) {
-        lock(&self.runs).remove(&(tenant.to_owned(), run.to_owned()));
+    /// Removes `live`, unless the run has been continued by another driver of this process.
+    pub(crate) fn remove(&self, tenant: &str, run: &str, live: &LiveRun) {
+        let mut runs = lock(&self.runs);
+        let key = (tenant.to_owned(), run.to_owned());
+        if runs.get(&key).is_some_and(|known| known.inbox.same_channel(&live.inbox)) {
+            runs.remove(&key);
+        }
     }
 
     pub(crate) fn get(&self, tenant: &str, run: &str) -> Option<LiveRun> {

@@ -9,7 +9,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use haft_core::{Message, call::Decision};
+use haft_core::{Message, call::Decision, message::MessageBody};
 use haft_react::run::Delivery;
 use haft_session::{RunStatus, SessionKey, StoreError};
 use serde::Deserialize;
@@ -47,8 +47,11 @@ pub(crate) async fn start(
 ) -> Result<Response, ApiError> {
     let StartRequest { messages, use_tools, available_tools, on_active } = read_json(&body)?;
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
-    let tools = offered(&shared, use_tools, available_tools).await?;
+    let tools = offered(&shared, &caller, use_tools, available_tools).await?;
     let messages: Vec<_> = messages.into_iter().map(ChatMessage::into_message).collect();
+    if messages.is_empty() {
+        return Err(ApiError::invalid("`messages` is empty"));
+    }
     let request = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
     let (run, is_new) = start_or_send(stored, &key, request, on_active).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::ACCEPTED };
@@ -75,18 +78,17 @@ pub(crate) async fn start_or_send(
             Busy::Enqueue => Delivery::Idle,
             Busy::Steer => Delivery::NextRequest,
             Busy::Interrupt => {
-                // The new run receives the messages that the old one has not received.
-                let undelivered = stored.cancel(key.tenant(), &active).await?;
-                request.messages.splice(0..0, undelivered);
+                stored.cancel(key.tenant(), &active).await?;
                 continue;
             }
         };
         let mut sent = Ok(());
-        for message in &request.messages {
-            sent = stored.send(key.tenant(), &active, message.clone(), delivery).await;
+        while let Some(message) = request.messages.first().cloned() {
+            sent = stored.send(key.tenant(), &active, message, delivery).await;
             if sent.is_err() {
                 break;
             }
+            request.messages.remove(0);
         }
         match sent {
             Ok(()) => return Ok((active, false)),
@@ -111,9 +113,9 @@ pub(crate) async fn show(
 pub(crate) fn describe(stored: haft_session::StoredRun) -> Result<Value, StoreError> {
     let (id, session, status, usage) =
         (stored.id.clone(), stored.session.clone(), stored.status, stored.usage);
-    let run = load(stored)?;
+    let (run, _) = load(stored)?;
     let own = run.transcript().messages().get(run.first_message_index()..).unwrap_or_default();
-    let last = own.iter().rev().find(|message| !message.text().trim().is_empty());
+    let last = own.iter().rev().find(|message| matches!(message.body(), MessageBody::Assistant(_)));
     let text = last.filter(|_| status == RunStatus::Finished).map(|message| message.text());
     Ok(json!({
         "run_id": id,
@@ -142,15 +144,6 @@ pub(crate) async fn decide(
 ) -> Result<Json<Value>, ApiError> {
     let DecisionRequest { call_id, decision } = read_json(&body)?;
     let stored = shared.stored()?;
-    let run = stored.store().run(caller.tenant(), &id).await?;
-    let decisions = stored.store().decisions(caller.tenant(), &id).await?;
-    let waiting: Vec<_> = load(run)?.undecided_calls().into_iter().map(|it| it.call.id).collect();
-    if !waiting.contains(&call_id) && !decisions.contains_key(&call_id) {
-        return Err(ApiError::not_found(format!(
-            "no call {call_id:?} of the run waits for a decision; waiting: {}",
-            waiting.join(", ")
-        )));
-    }
     let context = caller.context(OfferedTools::default());
     stored.decide(caller.tenant(), &id, &call_id, &decision, context).await?;
     Ok(Json(json!({"run_id": id, "call_id": call_id})))

@@ -11,7 +11,7 @@ use axum::{
     routing::{get, post},
 };
 use futures::FutureExt as _;
-use haft_core::tool::{Principal, RunContext};
+use haft_core::tool::{HostState, Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
@@ -88,7 +88,15 @@ impl Caller {
     /// Returns the context of a run of this caller.
     pub(crate) fn context(&self, tools: OfferedTools) -> RunContext {
         let context = RunContext { principal: self.principal.clone(), ..RunContext::default() };
-        RunContext { state: context.state.clone().with_value(tools), ..context }
+        RunContext { state: self.state().with_value(tools), ..context }
+    }
+
+    /// Returns the state of the caller, which sources can use to select tools.
+    pub(crate) fn state(&self) -> HostState {
+        match &self.principal {
+            Some(principal) => HostState::new().with_value(principal.clone()),
+            None => HostState::new(),
+        }
     }
 }
 
@@ -127,7 +135,8 @@ impl ServerBuilder {
     ///
     /// Fails in the same cases as [`ReactAgentBuilder::build`].
     pub fn build(self) -> Result<Server, AgentBuildError> {
-        let agent = self.agent.extension(offered_tools()).build()?;
+        // Another writer can append to a conversation between a call and its result.
+        let agent = self.agent.repair_history().extension(offered_tools()).build()?;
         let stored = self.store.map(|store| StoredAgent::new(agent.clone(), store));
         let shared = Arc::new(Shared { agent, stored });
         let config = HttpServiceConfig::default().with_access(self.access.clone());

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use haft_core::Timestamp;
-use haft_session::SessionKey;
+use haft_session::{SessionKey, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,8 +56,13 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     caller: Caller,
 ) -> Result<StatusCode, ApiError> {
-    let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    shared.stored()?.store().delete(&key).await?;
+    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
+    match stored.store().active_run(&key).await {
+        Ok(Some(run)) => stored.cancel(caller.tenant(), &run).await?,
+        Ok(None) | Err(StoreError::SessionNotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    stored.store().delete(&key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,21 +1,25 @@
 //! Runs whose every step is stored.
 
-use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use haft_core::{
-    Message, RunOutput, Timestamp,
-    agent::{AgentError, AgentErrorKind},
-    call::Decision,
-    tool::RunContext,
+    Message, RunInput, RunOutput, Timestamp, Transcript,
+    agent::{AgentError, AgentErrorKind, RunStart},
+    call::{Decision, DecisionError, PendingCall},
+    tool::{Principal, RunContext},
 };
 use haft_react::{
-    Effect, Outcome, ReactAgent, Run, RunHandle, RunScope,
+    Effect, Outcome, ReactAgent, Run, RunScope,
     run::{Delivery, DetachedRun, RunError},
 };
 use haft_session::{Lease, NewRun, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{MissedTickBehavior, interval, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::live::{LiveRun, LiveRuns, write_events};
@@ -26,6 +30,9 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// The time for which calls in progress may end at the shutdown.
 const CALL_GRACE: Duration = Duration::from_secs(20);
+
+/// The time for which the events of a run are awaited after its end.
+const WRITER_GRACE: Duration = Duration::from_secs(2);
 
 /// The maximum number of runs that a process drives at once.
 const MAX_RUNS: usize = 512;
@@ -92,6 +99,22 @@ pub enum StoredRunError {
     /// The run does not accept the message.
     #[error(transparent)]
     Message(#[from] RunError),
+    /// No call with this id waits for a decision.
+    #[error("no call {call:?} of the run waits for a decision; waiting: {waiting}")]
+    NotWaiting {
+        /// The id of the call.
+        call: String,
+        /// The ids of the waiting calls, separated by commas.
+        waiting: String,
+    },
+    /// The decision does not fit the call.
+    #[error("the decision about the call {call:?} does not fit: {source}")]
+    WrongDecision {
+        /// The id of the call.
+        call: String,
+        /// The reason.
+        source: DecisionError,
+    },
     /// The run is driven by another process.
     #[error("the run {0:?} is driven by another process: send the message there")]
     Elsewhere(String),
@@ -159,16 +182,22 @@ impl StoredAgent {
     ///
     /// Fails with [`StoreError::Busy`] if the session has a run that is not over.
     pub async fn start(&self, key: &SessionKey, request: RunRequest) -> Result<String, StoredRunError> {
+        let (this, key) = (self.clone(), key.clone());
+        // A client that leaves does not stop the start between its writes.
+        run_to_end(async move { this.start_now(&key, &request).await }).await
+    }
+
+    async fn start_now(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
         self.check_capacity()?;
         let store = &self.0.store;
         store.create(key, None).await?;
-        // The calls of an active run can be open in the conversation.
-        if let Some(active) = store.active_run(key).await? {
-            return Err(StoreError::Busy(active).into());
-        }
         let mut conflicts = 0;
         loop {
-            match self.try_start(key, &request).await {
+            // The calls of an active run can be open in the conversation.
+            if let Some(active) = store.active_run(key).await? {
+                return Err(StoreError::Busy(active).into());
+            }
+            match self.try_start(key, request).await {
                 Err(StoredRunError::Store(StoreError::Conflict { .. })) if conflicts < MAX_CONFLICTS => {
                     conflicts += 1;
                 }
@@ -179,24 +208,22 @@ impl StoredAgent {
 
     async fn try_start(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
         let conversation = self.0.store.conversation(key).await?;
-        let handle = RunHandle::new();
-        let context = handle.bind_context(request.context.clone());
-        let mut input = haft_core::RunInput::new("").with_context(context.clone());
-        input.start = haft_core::agent::RunStart::New {
-            messages: request.messages.clone(),
-            transcript: haft_core::Transcript::new(),
-        };
+        let id = new_id();
+        let context = RunContext { run_id: id.as_str().into(), ..request.context.clone() };
+        let mut input = RunInput::new("").with_context(context.clone());
+        let (messages, transcript) = (request.messages.clone(), Transcript::new());
+        input.start = RunStart::New { messages, transcript };
         let history = if request.is_fresh { 0 } else { conversation.transcript.len() };
         if !request.is_fresh {
             input = input.with_history(&conversation.transcript);
         }
         let run = self.0.agent.create_run(input)?;
         let messages = run.transcript().messages().get(history..).unwrap_or_default().to_vec();
-        let id = new_id();
-        let new = NewRun::new(id.as_str(), state_of(&run)?, messages).after(conversation.session.entries);
+        let state = state_of(&run, context.principal.as_ref())?;
+        let new = NewRun::new(id.as_str(), state, messages).after(conversation.session.entries);
         let new = if request.is_fresh { new.fresh() } else { new };
         let lease = self.0.store.start_run(key, new, self.0.lease).await?;
-        self.spawn(key.clone(), run, lease, context, handle);
+        self.spawn(key.clone(), run, lease, context);
         Ok(id)
     }
 
@@ -207,15 +234,30 @@ impl StoredAgent {
     /// Fails with [`StoreError::Owned`] if a process drives the run, and with
     /// [`StoreError::RunOver`] if it is over.
     pub async fn resume(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
+        let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
+        run_to_end(async move { this.resume_now(&tenant, &run, context).await }).await
+    }
+
+    async fn resume_now(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
         self.check_capacity()?;
         let lease = self.0.store.acquire(tenant, run, self.0.lease).await?;
         let stored = self.0.store.run(tenant, run).await?;
-        let key = SessionKey::of_tenant(tenant, stored.session.as_str())
+        self.drive_loaded(lease, stored, context)
+    }
+
+    /// Drives a run that was loaded after its acquisition.
+    fn drive_loaded(
+        &self,
+        lease: Lease,
+        stored: StoredRun,
+        context: RunContext,
+    ) -> Result<(), StoredRunError> {
+        let key = SessionKey::of_tenant(lease.tenant.as_str(), stored.session.as_str())
             .map_err(|_| StoreError::SessionNotFound(stored.session.clone()))?;
-        let run = load(stored)?;
-        let handle = RunHandle::new();
-        let context = handle.bind_context(context);
-        self.spawn(key, run, lease, context, handle);
+        let (run, principal) = load(stored)?;
+        let run_id = lease.run.as_str().into();
+        let context = RunContext { principal: context.principal.or(principal), run_id, ..context };
+        self.spawn(key, run, lease, context);
         Ok(())
     }
 
@@ -252,6 +294,10 @@ impl StoredAgent {
     ) -> Result<usize, StoredRunError> {
         let mut continued = 0;
         for (tenant, run) in self.0.store.abandoned_runs(100).await? {
+            // After a sleep of the machine, the lease of a run of this process can have ended.
+            if self.0.live.get(&tenant, &run).is_some() {
+                continue;
+            }
             match self.resume(&tenant, &run, context(&tenant)).await {
                 Ok(()) => continued += 1,
                 // Another process was faster.
@@ -262,11 +308,13 @@ impl StoredAgent {
         Ok(continued)
     }
 
-    /// Stores the decision about a call, then continues the run if it waits.
+    /// Stores the decision about a call, then continues the run if it waits. The same decision again
+    /// is no error.
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::OtherDecision`] if the call has another decision.
+    /// Fails with [`StoredRunError::NotWaiting`] or [`StoredRunError::WrongDecision`] if the decision
+    /// does not fit, and with [`StoreError::OtherDecision`] if the call has another decision.
     pub async fn decide(
         &self,
         tenant: &str,
@@ -275,20 +323,38 @@ impl StoredAgent {
         decision: &Decision,
         context: RunContext,
     ) -> Result<(), StoredRunError> {
-        self.0.store.decide(tenant, run, call, decision).await?;
+        let store = &self.0.store;
+        let waiting = load(store.run(tenant, run).await?)?.0.undecided_calls();
+        let Some(pending) = waiting.iter().find(|pending| pending.call.id == call) else {
+            let decisions = store.decisions(tenant, run).await?;
+            let earlier: Vec<_> = decisions.iter().filter(|(key, _)| is_key_of(key, call)).collect();
+            return match earlier.iter().any(|(_, earlier)| *earlier == decision) {
+                true => Ok(()),
+                false if !earlier.is_empty() => {
+                    Err(StoreError::OtherDecision { call: call.to_owned() }.into())
+                }
+                false => {
+                    let waiting: Vec<_> = waiting.iter().map(|it| it.call.id.as_str()).collect();
+                    Err(StoredRunError::NotWaiting { call: call.to_owned(), waiting: waiting.join(", ") })
+                }
+            };
+        };
+        let fits = pending.pending.clone().resume(decision.clone());
+        fits.map_err(|source| StoredRunError::WrongDecision { call: call.to_owned(), source })?;
+        store.decide(tenant, run, &key_of(pending), decision).await?;
         match self.resume(tenant, run, context).await {
-            // The driver of the run reads the decision before the run waits. A decision that is
-            // repeated after the end of the run is no error.
+            // The driver of the run reads the decision before the run waits.
             Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => Ok(()),
             resumed => resumed,
         }
     }
 
-    /// Sends a message to the run that is not over.
+    /// Sends a message to the run that is not over. The message is stored.
     ///
     /// # Errors
     ///
-    /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run.
+    /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run, and with
+    /// [`StoreError::RunOver`] if it is over.
     pub async fn send(
         &self,
         tenant: &str,
@@ -296,50 +362,78 @@ impl StoredAgent {
         message: Message,
         delivery: Delivery,
     ) -> Result<(), StoredRunError> {
-        if let Some(live) = self.0.live.get(tenant, run)
-            && live.handle.enqueue(message.clone(), delivery).is_ok()
-        {
-            return Ok(());
-        }
-        // The run waits: the message is saved with it.
-        let lease = match self.0.store.acquire(tenant, run, self.0.lease).await {
-            Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
-            lease => lease?,
-        };
-        let stored = self.0.store.run(tenant, run).await?;
-        let mut run = load(stored)?;
-        let enqueued = run.enqueue(message, delivery);
-        let update = RunUpdate::new(state_of(&run)?, Vec::new()).with_status(RunStatus::Suspended);
-        self.0.store.save(&lease, update).await?;
-        Ok(enqueued?)
+        let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
+        run_to_end(async move { this.send_now(&tenant, &run, message, delivery).await }).await
     }
 
-    /// Cancels a run that is not over. Returns after the run has ended, if this process drives it,
-    /// with the messages that the run has not received.
+    async fn send_now(
+        &self,
+        tenant: &str,
+        run: &str,
+        message: Message,
+        delivery: Delivery,
+    ) -> Result<(), StoredRunError> {
+        if let Some(live) = self.0.live.get(tenant, run) {
+            let (reply, received) = oneshot::channel();
+            let sent = live.inbox.send((message.clone(), delivery, reply)).await;
+            if sent.is_ok()
+                && let Ok(stored) = received.await
+            {
+                return Ok(stored?);
+            }
+            // The run is about to end or to wait.
+            live.ended.cancelled().await;
+        }
+        let lease = self.acquire_for_change(tenant, run).await?;
+        let stored = self.0.store.run(tenant, run).await?;
+        let (mut loaded, principal) = load(stored)?;
+        let enqueued = loaded.enqueue(message, delivery);
+        let is_waiting = !loaded.undecided_calls().is_empty();
+        let update = RunUpdate::new(state_of(&loaded, principal.as_ref())?, Vec::new());
+        let status = if is_waiting { RunStatus::Suspended } else { RunStatus::Active };
+        self.0.store.save(&lease, update.with_status(status).released()).await?;
+        enqueued?;
+        match is_waiting {
+            // A decision can have been stored in the meantime.
+            true => self.resume_decided(tenant, run).await,
+            false => self.resume_now(tenant, run, RunContext::default()).await?,
+        }
+        Ok(())
+    }
+
+    /// Cancels a run that is not over. Returns after the run has ended. Messages that the run has
+    /// not received stay in the conversation.
     ///
     /// # Errors
     ///
     /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run.
-    pub async fn cancel(&self, tenant: &str, run: &str) -> Result<Vec<Message>, StoredRunError> {
+    pub async fn cancel(&self, tenant: &str, run: &str) -> Result<(), StoredRunError> {
         if let Some(live) = self.0.live.get(tenant, run) {
             live.cancellation.cancel();
             live.ended.cancelled().await;
-            return Ok(live.handle.undelivered_messages());
         }
-        let lease = match self.0.store.acquire(tenant, run, self.0.lease).await {
-            Err(StoreError::Owned { run, .. }) => return Err(StoredRunError::Elsewhere(run)),
-            Err(StoreError::RunOver(_)) => return Ok(Vec::new()),
+        let lease = match self.acquire_for_change(tenant, run).await {
+            Err(StoredRunError::Store(StoreError::RunOver(_))) => return Ok(()),
             lease => lease?,
         };
         let stored = self.0.store.run(tenant, run).await?;
         let saved = stored.transcript.len();
-        let mut run = load(stored)?;
-        let undelivered = run.undelivered_messages().map(|(message, _)| message.clone()).collect();
+        let (mut run, principal) = load(stored)?;
+        // A call that was in progress may have happened.
+        run.recover();
         run.cancel();
-        let messages = run.transcript().messages().get(saved..).unwrap_or_default().to_vec();
-        let update = RunUpdate::new(state_of(&run)?, messages).with_status(RunStatus::Cancelled);
-        self.0.store.save(&lease, update).await?;
-        Ok(undelivered)
+        let messages = ended_messages(&run, saved);
+        let update = RunUpdate::new(state_of(&run, principal.as_ref())?, messages);
+        self.0.store.save(&lease, update.with_status(RunStatus::Cancelled)).await?;
+        Ok(())
+    }
+
+    /// Acquires a run that no process drives.
+    async fn acquire_for_change(&self, tenant: &str, run: &str) -> Result<Lease, StoredRunError> {
+        match self.0.store.acquire(tenant, run, self.0.lease).await {
+            Err(StoreError::Owned { run, .. }) => Err(StoredRunError::Elsewhere(run)),
+            lease => Ok(lease?),
+        }
     }
 
     /// Stops the drivers of this process. Requests in progress are abandoned, and repeated by the
@@ -351,15 +445,16 @@ impl StoredAgent {
         self.0.tasks.wait().await;
     }
 
-    fn spawn(&self, key: SessionKey, run: Run, lease: Lease, context: RunContext, handle: RunHandle) {
-        let live =
-            LiveRun { handle, cancellation: context.cancellation.clone(), ended: CancellationToken::new() };
+    fn spawn(&self, key: SessionKey, run: Run, lease: Lease, context: RunContext) {
+        let (inbox, received) = mpsc::channel(1);
+        let (cancellation, ended) = (context.cancellation.clone(), CancellationToken::new());
+        let live = LiveRun { inbox, cancellation, ended };
         self.0.live.insert(key.tenant(), &lease.run, live.clone());
         let this = self.clone();
         self.0.tasks.spawn(async move {
             let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
-            this.drive(&key, run, lease, context).await;
-            this.0.live.remove(&tenant, &id);
+            this.drive(&key, run, lease, context, received).await;
+            this.0.live.remove(&tenant, &id, &live);
             live.ended.cancel();
             this.resume_decided(&tenant, &id).await;
         });
@@ -372,8 +467,8 @@ impl StoredAgent {
             return;
         }
         let Ok(decisions) = self.0.store.decisions(tenant, run).await else { return };
-        let Ok(waiting) = load(stored) else { return };
-        if waiting.undecided_calls().iter().any(|pending| decisions.contains_key(&pending.call.id)) {
+        let Ok((waiting, _)) = load(stored) else { return };
+        if waiting.undecided_calls().iter().any(|pending| decisions.contains_key(&key_of(pending))) {
             let resumed = Box::pin(self.resume(tenant, run, RunContext::default())).await;
             if let Err(error) = resumed {
                 tracing::debug!(run, %error, "the run is continued elsewhere");
@@ -382,14 +477,15 @@ impl StoredAgent {
     }
 
     /// Drives `run` until it ends or waits, and stores its end.
-    async fn drive(&self, key: &SessionKey, mut run: Run, lease: Lease, context: RunContext) {
+    async fn drive(&self, key: &SessionKey, mut run: Run, lease: Lease, context: RunContext, inbox: Inbox) {
+        let (principal, cancellation) = (context.principal.clone(), context.cancellation.clone());
         let (scope, events) = RunScope::with_events(&mut run, context);
         let store = Arc::clone(&self.0.store);
         let numbers = self.0.live.numbers(key);
         let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, numbers);
         let writer = tokio::spawn(writer);
         let saved = run.transcript().len();
-        let mut stored = Stored { store: &*store, lease, saved };
+        let mut stored = Stored { store: &*store, lease, saved, principal, inbox, cancellation };
         let driven = self.perform_all(&mut run, &scope, &mut stored).await;
         let is_cancelled = matches!(driven, Err(Stop::Agent(AgentErrorKind::Cancelled)));
         if let Err(Stop::Agent(_)) = driven {
@@ -407,27 +503,32 @@ impl StoredAgent {
             }
             Err(Stop::Agent(error)) => {
                 let status = if is_cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
-                let error = AgentError::from(error).to_string();
-                (update.with_status(status), Some(json!({"type": "error", "error": error})))
+                let detail = crate::error::describe(&error);
+                (update.with_status(status), Some(json!({"type": "error", "error": detail})))
             }
             Err(Stop::Shutdown) => (update.released(), None),
             Err(Stop::Store(error)) => {
                 // Another process owns the run, or the store is away. The run is found again.
                 tracing::error!(run = stored.lease.run, %error, "a run cannot be stored");
+                writer.abort();
                 return;
             }
         };
         if let Err(error) = stored.save_with(&run, update).await {
             tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
+            writer.abort();
+            return;
         }
         scope.emit_events(&mut run).await;
         drop(scope);
-        let numbers = self.0.live.numbers(key);
-        if writer.await.is_ok()
-            && let Some(last) = last
-        {
+        // A blocked tool can hold a sender of events for ever.
+        let mut writer = writer;
+        if timeout(WRITER_GRACE, &mut writer).await.is_err() {
+            writer.abort();
+        }
+        if let Some(last) = last {
             match store.append_events(key, &stored.lease.run, vec![last]).await {
-                Ok(number) => drop(numbers.send_replace(number)),
+                Ok(number) => drop(self.0.live.numbers(key).send_replace(number)),
                 Err(error) => tracing::error!(%error, "an event cannot be stored"),
             }
         }
@@ -443,6 +544,7 @@ impl StoredAgent {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         stored.apply_decisions(run, scope.now()).await?;
         loop {
+            stored.check_cancelled()?;
             let effect = run.next(scope.now())?;
             let output = match &effect {
                 Effect::Wait(_) => {
@@ -469,6 +571,10 @@ impl StoredAgent {
                 let outcome = tokio::select! {
                     biased;
                     outcome = outcomes.next() => outcome,
+                    Some((message, delivery, reply)) = stored.inbox.recv() => {
+                        stored.receive(run, message, delivery, reply).await?;
+                        continue;
+                    }
                     _ = beats.tick() => {
                         stored.renew(self.0.lease).await?;
                         continue;
@@ -483,7 +589,18 @@ impl StoredAgent {
                 scope.emit_events(run).await;
             }
             if let Some(output) = output.filter(|_| is_over) {
-                return Ok(output);
+                // Later messages wait until the end is stored.
+                stored.inbox.close();
+                let mut has_message = false;
+                while let Some((message, delivery, reply)) = stored.inbox.recv().await {
+                    stored.receive(run, message, delivery, reply).await?;
+                    has_message = true;
+                }
+                stored.check_cancelled()?;
+                if !has_message {
+                    return Ok(output);
+                }
+                // The run ends or waits again, with the messages. It receives no more.
             }
             if self.0.shutdown.is_cancelled() {
                 return Err(Stop::Shutdown);
@@ -504,6 +621,9 @@ struct Stored<'s> {
     lease: Lease,
     /// The number of stored messages of the transcript.
     saved: usize,
+    principal: Option<Principal>,
+    inbox: Inbox,
+    cancellation: CancellationToken,
 }
 
 impl Stored<'_> {
@@ -512,47 +632,126 @@ impl Stored<'_> {
     }
 
     async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<(), StoreError> {
-        let messages = run.transcript().messages().get(self.saved..).unwrap_or_default();
-        let length = run.transcript().len();
-        update.messages = messages.to_vec();
-        update.state = Some(state_of(run)?);
+        let is_over = update.status.is_some_and(RunStatus::is_over);
+        let new = run.transcript().messages().get(self.saved..).unwrap_or_default();
+        update.messages = if is_over { ended_messages(run, self.saved) } else { new.to_vec() };
+        update.state = Some(state_of(run, self.principal.as_ref())?);
         self.store.save(&self.lease, update).await?;
-        self.saved = length;
+        self.saved = run.transcript().len();
         Ok(())
     }
 
-    async fn renew(&mut self, time: Duration) -> Result<(), StoreError> {
-        self.lease = self.store.renew(&self.lease, time).await?;
+    /// Enqueues a message, and replies when it is stored.
+    async fn receive(
+        &mut self,
+        run: &mut Run,
+        message: Message,
+        delivery: Delivery,
+        reply: Reply,
+    ) -> Result<(), StoreError> {
+        let enqueued = run.enqueue(message, delivery);
+        if enqueued.is_ok() {
+            self.save(run).await?;
+        }
+        // The sender may have left.
+        let _ = reply.send(enqueued);
         Ok(())
+    }
+
+    /// Extends the lease. A store that is away for a short time is no reason to stop.
+    async fn renew(&mut self, time: Duration) -> Result<(), StoreError> {
+        match self.store.renew(&self.lease, time).await {
+            Ok(lease) => self.lease = lease,
+            Err(error @ (StoreError::LeaseLost(_) | StoreError::RunNotFound(_))) => return Err(error),
+            Err(error) => tracing::warn!(run = self.lease.run, %error, "a lease cannot be extended"),
+        }
+        Ok(())
+    }
+
+    fn check_cancelled(&self) -> Result<(), AgentErrorKind> {
+        if self.cancellation.is_cancelled() { Err(AgentErrorKind::Cancelled) } else { Ok(()) }
     }
 
     /// Applies the stored decisions about waiting calls. Returns `true` if there was one.
     async fn apply_decisions(&self, run: &mut Run, now: Timestamp) -> Result<bool, Stop> {
-        let waiting: BTreeSet<_> = run.undecided_calls().into_iter().map(|it| it.call.id).collect();
+        let waiting = run.undecided_calls();
         if waiting.is_empty() {
             return Ok(false);
         }
-        let decisions = self.store.decisions(&self.lease.tenant, &self.lease.run).await?;
+        let mut decisions = self.store.decisions(&self.lease.tenant, &self.lease.run).await?;
         let mut has_decided = false;
-        for (id, decision) in decisions.into_iter().filter(|(id, _)| waiting.contains(id)) {
-            run.apply(Outcome::Decided { id, decision }, now)?;
-            has_decided = true;
+        for pending in waiting {
+            if let Some(decision) = decisions.remove(&key_of(&pending)) {
+                run.apply(Outcome::Decided { id: pending.call.id, decision }, now)?;
+                has_decided = true;
+            }
         }
         Ok(has_decided)
     }
 }
 
-fn state_of(run: &Run) -> Result<Value, StoreError> {
-    let state = serde_json::to_value(run.detached());
-    state.map_err(|error| StoreError::Unreadable { what: "run", source: error.into() })
+/// The messages for a run in progress, each with the receiver of its reply.
+type Inbox = mpsc::Receiver<(Message, Delivery, Reply)>;
+
+/// The receiver of the reply to a message: it is stored, or the run does not accept it.
+pub(crate) type Reply = oneshot::Sender<Result<(), RunError>>;
+
+/// Runs `work` on a task, so that it ends even if the caller leaves.
+async fn run_to_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoredRunError>> + Send + 'static,
+) -> Result<T, StoredRunError> {
+    tokio::spawn(work).await.unwrap_or(Err(StoredRunError::ShuttingDown))
 }
 
-/// Restores a run from its stored state.
-pub(crate) fn load(stored: StoredRun) -> Result<Run, StoreError> {
+/// Returns the key of the decision about `pending`. A call that waits again, for example because its
+/// tool has changed, has another key.
+fn key_of(pending: &PendingCall) -> String {
+    let text = serde_json::to_string(pending).unwrap_or_default();
+    let hash = Sha256::digest(text.as_bytes());
+    let digits: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}#{digits}", pending.call.id)
+}
+
+/// Returns `true` if `key` is the key of a decision about the call `call`.
+fn is_key_of(key: &str, call: &str) -> bool {
+    key.rsplit_once('#').is_some_and(|(id, _)| id == call)
+}
+
+/// Returns the messages of a run that is over, from the index `saved` on, followed by the messages
+/// that it has not received.
+fn ended_messages(run: &Run, saved: usize) -> Vec<Arc<Message>> {
+    let new = run.transcript().messages().get(saved..).unwrap_or_default().iter().cloned();
+    let rest = run.undelivered_messages().map(|(message, _)| Arc::new(message.clone()));
+    new.chain(rest).collect()
+}
+
+/// The stored state of a run.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct SavedState {
+    run: DetachedRun,
+    /// The principal that the run acts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    principal: Option<Principal>,
+}
+
+fn state_of(run: &Run, principal: Option<&Principal>) -> Result<Value, StoreError> {
+    let state = SavedState { run: run.detached(), principal: principal.cloned() };
+    serde_json::to_value(state).map_err(|error| StoreError::Unreadable { what: "run", source: error.into() })
+}
+
+/// Restores a run and its principal.
+pub(crate) fn load(stored: StoredRun) -> Result<(Run, Option<Principal>), StoreError> {
     let unreadable = |source| StoreError::Unreadable { what: "run", source };
-    let detached: DetachedRun =
-        serde_json::from_value(stored.state).map_err(|error| unreadable(error.into()))?;
-    Run::from_detached(detached, stored.transcript).map_err(|error| unreadable(error.into()))
+    let state: SavedState = serde_json::from_value(stored.state).map_err(|error| unreadable(error.into()))?;
+    // A run that is over can be followed by messages that it has not received.
+    let transcript = match stored.status.is_over() {
+        true => stored.transcript.messages().iter().take(state.run.message_count()).cloned().collect(),
+        false => stored.transcript.messages().to_vec(),
+    };
+    let mut own = Transcript::new();
+    own.extend(transcript);
+    let run = Run::from_detached(state.run, own).map_err(|error| unreadable(error.into()))?;
+    Ok((run, state.principal))
 }
 
 /// Returns the last event of a run with the output `output`.

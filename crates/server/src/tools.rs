@@ -22,14 +22,14 @@ use crate::{
     server::{Caller, OfferedTools, Shared, read_json},
 };
 
-pub(crate) async fn list(State(shared): State<Arc<Shared>>) -> Json<Value> {
-    let list = listed(&shared).await;
+pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Value> {
+    let list = listed(&shared, &caller).await;
     let tools: Vec<_> = list.tools().iter().map(|tool| json!(tool.definition())).collect();
     Json(json!({"tools": tools, "count": tools.len()}))
 }
 
-pub(crate) async fn names(State(shared): State<Arc<Shared>>) -> Json<Value> {
-    let list = listed(&shared).await;
+pub(crate) async fn names(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Value> {
+    let list = listed(&shared, &caller).await;
     let names: Vec<_> = list.names().map(ToString::to_string).collect();
     Json(json!({"names": names, "count": names.len()}))
 }
@@ -37,8 +37,9 @@ pub(crate) async fn names(State(shared): State<Arc<Shared>>) -> Json<Value> {
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
+    caller: Caller,
 ) -> Result<Json<Value>, ApiError> {
-    let list = listed(&shared).await;
+    let list = listed(&shared, &caller).await;
     let tool = list.get(&name).ok_or_else(|| not_found(&name))?;
     Ok(Json(json!(tool.definition())))
 }
@@ -75,8 +76,9 @@ pub(crate) async fn call(
     Ok((status, Json(result.to_json())).into_response())
 }
 
-async fn listed(shared: &Shared) -> ToolList {
-    shared.agent.tools().list(&ListContext::default()).await
+async fn listed(shared: &Shared, caller: &Caller) -> ToolList {
+    let cx = ListContext { state: caller.state(), ..ListContext::default() };
+    shared.agent.tools().list(&cx).await
 }
 
 fn not_found(name: &str) -> ApiError {

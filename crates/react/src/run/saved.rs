@@ -61,6 +61,13 @@ pub struct DetachedRun {
     data: RunData,
 }
 
+impl DetachedRun {
+    /// Returns the number of messages that the transcript had when the run was detached.
+    pub fn message_count(&self) -> usize {
+        self.message_count
+    }
+}
+
 impl Serialize for Run {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut form = serializer.serialize_struct("Run", 3)?;

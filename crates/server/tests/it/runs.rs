@@ -103,7 +103,7 @@ async fn second_message_does_what_it_says() {
     assert_eq!(until(&server, &first, "cancelled").await["status"], "cancelled");
     let shown = until(&server, run["run_id"].as_str().unwrap(), "finished").await;
     assert_eq!(shown["text"], "Later.");
-    // The enqueued message is not lost.
+    // The enqueued message is not lost: it follows the cancelled run.
     let (_, messages) = send(server.get("/sessions/talk/messages?tools=false")).await;
     let texts: Vec<_> = messages["entries"]
         .as_array()
@@ -150,5 +150,47 @@ async fn run_continues_on_the_next_server() {
     let shown = until(&server, &run, "finished").await;
     assert_eq!(shown["text"], "Done.");
     assert_eq!(shown["agent_steps"].as_array().unwrap().len(), 2, "{shown}");
+    server.stop().await;
+}
+
+/// A decision that does not fit is rejected, and the run still waits.
+#[tokio::test]
+async fn wrong_decision_is_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Pay 5.").await;
+    until(&server, &run, "suspended").await;
+    let decide = |decision: Value| {
+        server.post(&format!("/runs/{run}/decisions"), &json!({"call_id": "1", "decision": decision}))
+    };
+    let (status, error) = send(decide(json!({"type": "input", "value": 5}))).await;
+    assert_eq!(status, 422, "{error}");
+    let (status, _) = send(decide(json!({"type": "denied", "reason": "no"}))).await;
+    assert_eq!(status, 200);
+    let shown = until(&server, &run, "finished").await;
+    assert!(shown["agent_steps"].to_string().contains("denied: no"), "{shown}");
+    assert_eq!(send(decide(json!({"type": "approved"}))).await.0, 409);
+    server.stop().await;
+}
+
+/// A message for a run that waits is stored with it, and delivered after the decision.
+#[tokio::test]
+async fn message_for_a_waiting_run_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Pay 5.").await;
+    until(&server, &run, "suspended").await;
+    let sent = server.post(&format!("/runs/{run}/messages"), &json!({"content": "Hurry."}));
+    assert_eq!(send(sent).await.0, 202);
+    server.stop().await;
+    let server = TestServer::start(&model, Some(&path)).await;
+    let body = json!({"call_id": "1", "decision": {"type": "approved"}});
+    assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &body)).await.0, 200);
+    until(&server, &run, "finished").await;
+    assert_eq!(model.requests()[1].messages.iter().last().unwrap().text(), "Hurry.");
     server.stop().await;
 }

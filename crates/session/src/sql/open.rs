@@ -13,11 +13,13 @@ use sqlx::{
     AnyPool, SqlSafeStr as _,
     any::{AnyPoolOptions, install_default_drivers},
     migrate::{MigrateError, Migration, MigrationType, Migrator},
-    query_scalar,
+    query_as, query_scalar,
 };
 #[cfg(feature = "postgres")]
 use sqlx::{Connection as _, any::AnyConnectOptions};
 use tokio::sync::Mutex;
+#[cfg(feature = "sqlite")]
+use tokio::time::sleep;
 
 use super::{Kind, SqlStore};
 use crate::StoreError;
@@ -29,6 +31,12 @@ const APPLICATION_ID: i64 = 0x6861_6674;
 /// The characters of a path that need no escape in a URL.
 #[cfg(feature = "sqlite")]
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+
+/// The number of attempts to open a file that another process creates, and the pause between them.
+#[cfg(feature = "sqlite")]
+const MAX_ATTEMPTS: u32 = 20;
+#[cfg(feature = "sqlite")]
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The number of connections. SQLite reads in parallel and writes one by one.
 const CONNECTIONS: u32 = 8;
@@ -67,6 +75,23 @@ impl SqlStore {
     #[cfg(feature = "sqlite")]
     pub async fn open_file(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        let mut attempts = 1;
+        loop {
+            match Self::try_open_file(path).await {
+                // Another process creates the tables at this moment.
+                Err(StoreError::Database(_) | StoreError::Unavailable { .. })
+                    if attempts < MAX_ATTEMPTS && path.is_file() =>
+                {
+                    attempts += 1;
+                    sleep(RETRY_PAUSE).await;
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    async fn try_open_file(path: &Path) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let unavailable = |source| StoreError::Unavailable { place: place.clone(), source };
         let text = path.to_str().ok_or_else(|| unavailable("the path is not UTF-8".into()))?;
@@ -77,6 +102,9 @@ impl SqlStore {
             if is_new { "rwc" } else { "rw" }
         );
         install_default_drivers();
+        if is_new {
+            create_private(path).map_err(|error| unavailable(error.into()))?;
+        }
         // A process that was killed at the first start can leave a database without tables.
         let is_unmarked = is_new || check_file(&url, &place).await?;
         let options = AnyPoolOptions::new().max_connections(CONNECTIONS).after_connect(|connection, _| {
@@ -134,6 +162,16 @@ impl SqlStore {
     }
 }
 
+/// Creates an empty file that only its owner can read.
+#[cfg(feature = "sqlite")]
+fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
 /// Checks that the existing file at `url` is a database of haft, without a change to the file.
 /// Returns `true` for a database without a mark and without tables.
 #[cfg(feature = "sqlite")]
@@ -142,20 +180,19 @@ async fn check_file(url: &str, place: &str) -> Result<bool, StoreError> {
     let unavailable =
         |error: sqlx::Error| StoreError::Unavailable { place: place.to_owned(), source: error.into() };
     let pool = AnyPoolOptions::new().max_connections(1).connect(url).await.map_err(unavailable)?;
-    let id = query_scalar("SELECT application_id FROM pragma_application_id").fetch_one(&pool).await;
-    let tables = query_scalar("SELECT COUNT(*) FROM sqlite_schema").fetch_one(&pool).await;
+    // One statement, because another process can create the tables at this moment.
+    let sql = "SELECT application_id, (SELECT COUNT(*) FROM sqlite_schema) FROM pragma_application_id";
+    let found: Result<(i64, i64), _> = query_as(sql).fetch_one(&pool).await;
     pool.close().await;
     let is_no_database = |error: &sqlx::Error| {
         error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "26")
     };
-    match (id, tables) {
-        (Ok(APPLICATION_ID), Ok(_)) => Ok(false),
-        (Ok(0_i64), Ok(0_i64)) => Ok(true),
-        (Ok(_), Ok(_)) => Err(foreign("it is an SQLite file of another program".to_owned())),
-        (Err(error), _) | (_, Err(error)) if is_no_database(&error) => {
-            Err(foreign("it is no SQLite file".to_owned()))
-        }
-        (Err(error), _) | (_, Err(error)) => Err(unavailable(error)),
+    match found {
+        Ok((APPLICATION_ID, _)) => Ok(false),
+        Ok((0, 0)) => Ok(true),
+        Ok(_) => Err(foreign("it is an SQLite file of another program".to_owned())),
+        Err(error) if is_no_database(&error) => Err(foreign("it is no SQLite file".to_owned())),
+        Err(error) => Err(unavailable(error)),
     }
 }
 

@@ -58,6 +58,25 @@ async fn unfinished_file_is_finished() {
     }
 }
 
+/// Several processes open a new file at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn new_file_is_opened_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let opened = (0..4).map(|_| {
+        let path = path.clone();
+        tokio::spawn(async move { SqlStore::open_file(&path).await.map(drop) })
+    });
+    for opened in opened.collect::<Vec<_>>() {
+        opened.await.unwrap().unwrap();
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
 #[tokio::test]
 async fn newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
