@@ -1,38 +1,33 @@
 //! Runs whose every step is stored.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+mod driver;
+mod state;
 
-use futures::StreamExt as _;
+use std::{sync::Arc, time::Duration};
+
 use haft_core::{
-    Message, RunInput, RunOutput, Timestamp, Transcript,
-    agent::{AgentError, AgentErrorKind, RunStart},
-    call::{Decision, DecisionError, PendingCall},
-    tool::{Principal, RunContext},
+    Message, RunInput, Timestamp, Transcript,
+    agent::{AgentError, RunStart},
+    call::{Decision, DecisionError},
+    tool::RunContext,
 };
 use haft_react::{
-    Effect, Outcome, ReactAgent, Run, RunScope,
-    run::{Delivery, DetachedRun, RunError},
+    ReactAgent, Run,
+    run::{Delivery, RunError},
 };
 use haft_session::{Lease, NewRun, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun};
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{MissedTickBehavior, interval, timeout},
-};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::live::{LiveRun, LiveRuns, write_events};
+use crate::live::{LiveRun, LiveRuns};
+use state::{ended_messages, is_key_of, key_of, state_of};
+
+pub(crate) use driver::Reply;
+pub(crate) use state::load;
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
 /// time.
 const LEASE: Duration = Duration::from_secs(30);
-
-/// The time for which calls in progress may end at the shutdown.
-const CALL_GRACE: Duration = Duration::from_secs(20);
-
-/// The time for which the events of a run are awaited after its end.
-const WRITER_GRACE: Duration = Duration::from_secs(2);
 
 /// The maximum number of runs that a process drives at once.
 const MAX_RUNS: usize = 512;
@@ -124,26 +119,6 @@ pub enum StoredRunError {
     /// This process drives the maximum number of runs.
     #[error("too many runs are active: repeat the request later")]
     Overloaded,
-}
-
-/// The reason why a driver stopped.
-enum Stop {
-    Agent(AgentErrorKind),
-    Store(StoreError),
-    /// The process ends: the run continues elsewhere.
-    Shutdown,
-}
-
-impl From<AgentErrorKind> for Stop {
-    fn from(error: AgentErrorKind) -> Self {
-        Self::Agent(error)
-    }
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl StoredAgent {
@@ -475,138 +450,6 @@ impl StoredAgent {
             }
         }
     }
-
-    /// Drives `run` until it ends or waits, and stores its end.
-    async fn drive(&self, key: &SessionKey, mut run: Run, lease: Lease, context: RunContext, inbox: Inbox) {
-        let (principal, cancellation) = (context.principal.clone(), context.cancellation.clone());
-        let (scope, events) = RunScope::with_events(&mut run, context);
-        let store = Arc::clone(&self.0.store);
-        let numbers = self.0.live.numbers(key);
-        let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, numbers);
-        let writer = tokio::spawn(writer);
-        let saved = run.transcript().len();
-        let mut stored = Stored { store: &*store, lease, saved, principal, inbox, cancellation };
-        let driven = self.perform_all(&mut run, &scope, &mut stored).await;
-        let is_cancelled = matches!(driven, Err(Stop::Agent(AgentErrorKind::Cancelled)));
-        if let Err(Stop::Agent(_)) = driven {
-            run.cancel();
-        }
-        scope.close(&mut run);
-        let update = RunUpdate::default().with_usage(run.usage());
-        let (update, last) = match driven {
-            Ok(output) => {
-                let status = match &output {
-                    RunOutput::Answer(_) => RunStatus::Finished,
-                    RunOutput::Suspended(_) => RunStatus::Suspended,
-                };
-                (update.with_status(status), output_event(&output))
-            }
-            Err(Stop::Agent(error)) => {
-                let status = if is_cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
-                let detail = crate::error::describe(&error);
-                (update.with_status(status), Some(json!({"type": "error", "error": detail})))
-            }
-            Err(Stop::Shutdown) => (update.released(), None),
-            Err(Stop::Store(error)) => {
-                // Another process owns the run, or the store is away. The run is found again.
-                tracing::error!(run = stored.lease.run, %error, "a run cannot be stored");
-                writer.abort();
-                return;
-            }
-        };
-        if let Err(error) = stored.save_with(&run, update).await {
-            tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
-            writer.abort();
-            return;
-        }
-        scope.emit_events(&mut run).await;
-        drop(scope);
-        // A blocked tool can hold a sender of events for ever.
-        let mut writer = writer;
-        if timeout(WRITER_GRACE, &mut writer).await.is_err() {
-            writer.abort();
-        }
-        if let Some(last) = last {
-            match store.append_events(key, &stored.lease.run, vec![last]).await {
-                Ok(number) => drop(self.0.live.numbers(key).send_replace(number)),
-                Err(error) => tracing::error!(%error, "an event cannot be stored"),
-            }
-        }
-    }
-
-    async fn perform_all(
-        &self,
-        run: &mut Run,
-        scope: &RunScope,
-        stored: &mut Stored<'_>,
-    ) -> Result<RunOutput, Stop> {
-        let mut beats = interval(self.0.lease / 3);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        stored.apply_decisions(run, scope.now()).await?;
-        loop {
-            stored.check_cancelled()?;
-            let effect = run.next(scope.now())?;
-            let output = match &effect {
-                Effect::Wait(_) => {
-                    if stored.apply_decisions(run, scope.now()).await? {
-                        continue;
-                    }
-                    Some(RunOutput::Suspended(run.to_suspended()?))
-                }
-                Effect::Done(answer) => Some(RunOutput::Answer(answer.clone())),
-                _ => None,
-            };
-            // After a crash, a request or a call in progress is known.
-            if matches!(effect, Effect::Chat | Effect::Call(_)) {
-                stored.save(run).await?;
-            }
-            let is_call = matches!(effect, Effect::Call(_));
-            let mut stop = pin!(async {
-                self.0.shutdown.cancelled().await;
-                tokio::time::sleep(if is_call { CALL_GRACE } else { Duration::ZERO }).await;
-            });
-            let mut outcomes = self.0.agent.perform(run, effect, scope);
-            let mut is_over = true;
-            loop {
-                let outcome = tokio::select! {
-                    biased;
-                    outcome = outcomes.next() => outcome,
-                    Some((message, delivery, reply)) = stored.inbox.recv() => {
-                        stored.receive(run, message, delivery, reply).await?;
-                        continue;
-                    }
-                    _ = beats.tick() => {
-                        stored.renew(self.0.lease).await?;
-                        continue;
-                    }
-                    () = &mut stop => return Err(Stop::Shutdown),
-                };
-                let Some(outcome) = outcome else { break };
-                is_over = false;
-                run.apply(outcome?, scope.now())?;
-                // A result and an approval are stored before they are shown.
-                stored.save(run).await?;
-                scope.emit_events(run).await;
-            }
-            if let Some(output) = output.filter(|_| is_over) {
-                // Later messages wait until the end is stored.
-                stored.inbox.close();
-                let mut has_message = false;
-                while let Some((message, delivery, reply)) = stored.inbox.recv().await {
-                    stored.receive(run, message, delivery, reply).await?;
-                    has_message = true;
-                }
-                stored.check_cancelled()?;
-                if !has_message {
-                    return Ok(output);
-                }
-                // The run ends or waits again, with the messages. It receives no more.
-            }
-            if self.0.shutdown.is_cancelled() {
-                return Err(Stop::Shutdown);
-            }
-        }
-    }
 }
 
 impl std::fmt::Debug for StoredAgent {
@@ -615,153 +458,11 @@ impl std::fmt::Debug for StoredAgent {
     }
 }
 
-/// The stored part of a run.
-struct Stored<'s> {
-    store: &'s dyn SessionStore,
-    lease: Lease,
-    /// The number of stored messages of the transcript.
-    saved: usize,
-    principal: Option<Principal>,
-    inbox: Inbox,
-    cancellation: CancellationToken,
-}
-
-impl Stored<'_> {
-    async fn save(&mut self, run: &Run) -> Result<(), StoreError> {
-        self.save_with(run, RunUpdate::default()).await
-    }
-
-    async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<(), StoreError> {
-        let is_over = update.status.is_some_and(RunStatus::is_over);
-        let new = run.transcript().messages().get(self.saved..).unwrap_or_default();
-        update.messages = if is_over { ended_messages(run, self.saved) } else { new.to_vec() };
-        update.state = Some(state_of(run, self.principal.as_ref())?);
-        self.store.save(&self.lease, update).await?;
-        self.saved = run.transcript().len();
-        Ok(())
-    }
-
-    /// Enqueues a message, and replies when it is stored.
-    async fn receive(
-        &mut self,
-        run: &mut Run,
-        message: Message,
-        delivery: Delivery,
-        reply: Reply,
-    ) -> Result<(), StoreError> {
-        let enqueued = run.enqueue(message, delivery);
-        if enqueued.is_ok() {
-            self.save(run).await?;
-        }
-        // The sender may have left.
-        let _ = reply.send(enqueued);
-        Ok(())
-    }
-
-    /// Extends the lease. A store that is away for a short time is no reason to stop.
-    async fn renew(&mut self, time: Duration) -> Result<(), StoreError> {
-        match self.store.renew(&self.lease, time).await {
-            Ok(lease) => self.lease = lease,
-            Err(error @ (StoreError::LeaseLost(_) | StoreError::RunNotFound(_))) => return Err(error),
-            Err(error) => tracing::warn!(run = self.lease.run, %error, "a lease cannot be extended"),
-        }
-        Ok(())
-    }
-
-    fn check_cancelled(&self) -> Result<(), AgentErrorKind> {
-        if self.cancellation.is_cancelled() { Err(AgentErrorKind::Cancelled) } else { Ok(()) }
-    }
-
-    /// Applies the stored decisions about waiting calls. Returns `true` if there was one.
-    async fn apply_decisions(&self, run: &mut Run, now: Timestamp) -> Result<bool, Stop> {
-        let waiting = run.undecided_calls();
-        if waiting.is_empty() {
-            return Ok(false);
-        }
-        let mut decisions = self.store.decisions(&self.lease.tenant, &self.lease.run).await?;
-        let mut has_decided = false;
-        for pending in waiting {
-            if let Some(decision) = decisions.remove(&key_of(&pending)) {
-                run.apply(Outcome::Decided { id: pending.call.id, decision }, now)?;
-                has_decided = true;
-            }
-        }
-        Ok(has_decided)
-    }
-}
-
-/// The messages for a run in progress, each with the receiver of its reply.
-type Inbox = mpsc::Receiver<(Message, Delivery, Reply)>;
-
-/// The receiver of the reply to a message: it is stored, or the run does not accept it.
-pub(crate) type Reply = oneshot::Sender<Result<(), RunError>>;
-
 /// Runs `work` on a task, so that it ends even if the caller leaves.
 async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoredRunError>> + Send + 'static,
 ) -> Result<T, StoredRunError> {
     tokio::spawn(work).await.unwrap_or(Err(StoredRunError::ShuttingDown))
-}
-
-/// Returns the key of the decision about `pending`. A call that waits again, for example because its
-/// tool has changed, has another key.
-fn key_of(pending: &PendingCall) -> String {
-    let text = serde_json::to_string(pending).unwrap_or_default();
-    let hash = Sha256::digest(text.as_bytes());
-    let digits: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}#{digits}", pending.call.id)
-}
-
-/// Returns `true` if `key` is the key of a decision about the call `call`.
-fn is_key_of(key: &str, call: &str) -> bool {
-    key.rsplit_once('#').is_some_and(|(id, _)| id == call)
-}
-
-/// Returns the messages of a run that is over, from the index `saved` on, followed by the messages
-/// that it has not received.
-fn ended_messages(run: &Run, saved: usize) -> Vec<Arc<Message>> {
-    let new = run.transcript().messages().get(saved..).unwrap_or_default().iter().cloned();
-    let rest = run.undelivered_messages().map(|(message, _)| Arc::new(message.clone()));
-    new.chain(rest).collect()
-}
-
-/// The stored state of a run.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct SavedState {
-    run: DetachedRun,
-    /// The principal that the run acts for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    principal: Option<Principal>,
-}
-
-fn state_of(run: &Run, principal: Option<&Principal>) -> Result<Value, StoreError> {
-    let state = SavedState { run: run.detached(), principal: principal.cloned() };
-    serde_json::to_value(state).map_err(|error| StoreError::Unreadable { what: "run", source: error.into() })
-}
-
-/// Restores a run and its principal.
-pub(crate) fn load(stored: StoredRun) -> Result<(Run, Option<Principal>), StoreError> {
-    let unreadable = |source| StoreError::Unreadable { what: "run", source };
-    let state: SavedState = serde_json::from_value(stored.state).map_err(|error| unreadable(error.into()))?;
-    // A run that is over can be followed by messages that it has not received.
-    let transcript = match stored.status.is_over() {
-        true => stored.transcript.messages().iter().take(state.run.message_count()).cloned().collect(),
-        false => stored.transcript.messages().to_vec(),
-    };
-    let mut own = Transcript::new();
-    own.extend(transcript);
-    let run = Run::from_detached(state.run, own).map_err(|error| unreadable(error.into()))?;
-    Ok((run, state.principal))
-}
-
-/// Returns the last event of a run with the output `output`.
-fn output_event(output: &RunOutput) -> Option<Value> {
-    match output {
-        RunOutput::Answer(answer) => Some(
-            json!({"type": "done", "text": answer.text, "usage": answer.usage, "stop_reason": answer.stop_reason}),
-        ),
-        RunOutput::Suspended(suspended) => Some(json!({"type": "suspended", "pending": suspended.pending})),
-    }
 }
 
 fn new_id() -> String {

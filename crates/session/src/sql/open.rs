@@ -2,18 +2,20 @@
 
 #[cfg(feature = "sqlite")]
 use std::path::Path;
-#[cfg(feature = "postgres")]
 use std::time::Duration;
 
 #[cfg(feature = "sqlite")]
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 #[cfg(feature = "sqlite")]
 use sqlx::Executor as _;
+#[cfg(feature = "sqlite")]
+use sqlx::query_as;
+#[cfg(feature = "postgres")]
+use sqlx::query_scalar;
 use sqlx::{
     AnyPool, SqlSafeStr as _,
     any::{AnyPoolOptions, install_default_drivers},
     migrate::{MigrateError, Migration, MigrationType, Migrator},
-    query_as, query_scalar,
 };
 #[cfg(feature = "postgres")]
 use sqlx::{Connection as _, any::AnyConnectOptions};
