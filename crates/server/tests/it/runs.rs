@@ -30,6 +30,15 @@ async fn until(server: &TestServer, run: &str, status: &str) -> Value {
     panic!("the run does not become {status}")
 }
 
+/// Reads the events of the run until a call has started, then leaves.
+async fn until_called(server: &TestServer, run: &str) {
+    let mut events = server.get(&format!("/runs/{run}/events")).send().await.unwrap();
+    let mut text = String::new();
+    while !text.contains("call_started") {
+        text += std::str::from_utf8(&events.chunk().await.unwrap().unwrap()).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn approval_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,6 +95,7 @@ async fn second_message_does_what_it_says() {
     let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]).reply_text("Later.");
     let server = TestServer::start(&model, Some(&path)).await;
     let first = start(&server, "Wait.").await;
+    until_called(&server, &first).await;
     let second = |on_active: &str| {
         let mut body = message("And this?");
         body["on_active"] = on_active.into();
@@ -123,8 +133,7 @@ async fn run_is_cancelled_on_request_only() {
     let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Wait.").await;
-    let reader = server.get(&format!("/runs/{run}/events")).send().await.unwrap();
-    drop(reader);
+    until_called(&server, &run).await;
     let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
     assert_eq!(shown["status"], "active");
     let (status, shown) = send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await;
