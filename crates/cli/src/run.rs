@@ -16,7 +16,7 @@ use haft_core::{
     usage::Prices,
 };
 use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, Run, TextReact};
-use haft_session::{Append, SessionKey, SessionStore};
+use haft_session::{Append, SessionKey, SessionStore, StoreError};
 
 use crate::{
     error::CliError,
@@ -99,15 +99,23 @@ struct StoredConversation {
     store: Arc<dyn SessionStore>,
     key: SessionKey,
     history: Transcript,
+    /// The number of entries of the log.
+    entries: u64,
 }
 
 impl StoredConversation {
-    /// Stores the messages of `transcript` after the earlier conversation. Other programs may have
-    /// continued the conversation in the meantime.
+    /// Stores the messages of `transcript` after the earlier conversation. Fails if another program
+    /// has continued the conversation in the meantime.
     async fn store(&self, transcript: &Transcript) -> Result<(), CliError> {
         let new = transcript.messages().get(self.history.len()..).unwrap_or_default();
-        let stored = self.store.append(&self.key, Append::messages(new.iter().cloned())).await;
-        stored.map(drop).map_err(|error| store_error(&error))
+        let new = Append::messages(new.iter().cloned()).after(self.entries);
+        match self.store.append(&self.key, new).await {
+            Err(StoreError::Conflict { .. }) => Err(CliError::new(format!(
+                "another program has continued the conversation {:?}: this question is not stored; ask it again",
+                self.key.id()
+            ))),
+            stored => stored.map(drop).map_err(|error| store_error(&error)),
+        }
     }
 }
 
@@ -117,8 +125,9 @@ impl Arguments {
         let Some(name) = &self.session else { return Ok(None) };
         let (key, store) = (session_key(name)?, self.store.open().await?);
         store.create(&key, None).await.map_err(|error| store_error(&error))?;
-        let history = store.conversation(&key).await.map_err(|error| store_error(&error))?.transcript;
-        Ok(Some(StoredConversation { store, key, history }))
+        let conversation = store.conversation(&key).await.map_err(|error| store_error(&error))?;
+        let (history, entries) = (conversation.transcript, conversation.session.entries);
+        Ok(Some(StoredConversation { store, key, history, entries }))
     }
 
     /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in
@@ -212,7 +221,7 @@ async fn run_agent(
         input = input.with_history(&session.history);
     }
     let mut events = agent.stream(input);
-    let mut final_output = None;
+    let (mut final_output, mut stored) = (None, Ok(()));
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
@@ -229,10 +238,10 @@ async fn run_agent(
             (&session, &event)
         {
             let run = Run::from_suspended(suspended.clone()).map_err(|error| CliError::from_error(&error))?;
-            session.store(&run.closed_transcript()).await?;
+            stored = session.store(&run.closed_transcript()).await;
         }
         if let (Some(session), RunEvent::Done { output: RunOutput::Answer(answer) }) = (&session, &event) {
-            session.store(&answer.transcript).await?;
+            stored = session.store(&answer.transcript).await;
         }
         match &mut writer {
             EventWriter::Text(trace) => trace.write(&event)?,
@@ -243,6 +252,8 @@ async fn run_agent(
         }
     }
     interrupts.abort();
+    // The answer is shown, even if it could not be stored.
+    stored?;
     final_output.ok_or_else(|| run_error(&AgentErrorKind::Incomplete.into()))
 }
 

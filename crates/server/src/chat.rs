@@ -24,7 +24,7 @@ use crate::{
     runs::{describe, events_of, start_or_send},
     server::{Caller, OfferedTools, Shared, read_json},
     sse,
-    stored::{Busy, RunRequest, StoredAgent},
+    stored::{Busy, RunRequest},
 };
 
 /// The body of `POST /chat`.
@@ -117,7 +117,7 @@ pub(crate) async fn chat(
     // The store has the earlier conversation.
     let messages = vec![last.into_message()];
     let request_of_run = RunRequest { messages, context, is_fresh: !request.use_memory };
-    let after = last_number(stored, &key).await?;
+    let after = stored.store().create(&key, None).await?.last_event;
     let (run, _) = start_or_send(stored, &key, request_of_run, request.on_active).await?;
     let live = stored.live().get(caller.tenant(), &run);
     if request.stream && live.is_some() {
@@ -140,19 +140,6 @@ pub(crate) async fn chat(
     }
     add_tools(&mut body);
     Ok((status, Json(body)).into_response())
-}
-
-/// Returns the number of the last event of a session, or 0.
-async fn last_number(stored: &StoredAgent, key: &SessionKey) -> Result<u64, ApiError> {
-    stored.store().create(key, None).await?;
-    let mut after = 0;
-    loop {
-        let page = stored.store().events(key, None, after, 1000).await?;
-        match page.last() {
-            Some(last) => after = last.number,
-            None => return Ok(after),
-        }
-    }
 }
 
 /// Runs the agent without a session.

@@ -191,12 +191,16 @@ pub(crate) async fn events(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
     caller: Caller,
-) -> Result<sse::Events, ApiError> {
+) -> Result<Response, ApiError> {
     let stored = shared.stored()?;
     let run = stored.store().run(caller.tenant(), &id).await?;
     let key = SessionKey::of_tenant(caller.tenant(), run.session)?;
     let after = sse::last_event(&headers, query.after);
-    Ok(events_of(stored, key, Some(id), after))
+    // A client that has all events of a run does not connect again (HTML, section 9.2.3).
+    if run.status.is_over() && stored.store().events(&key, Some(&id), after, 1).await?.is_empty() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(events_of(stored, key, Some(id), after).into_response())
 }
 
 pub(crate) async fn session_events(

@@ -1,6 +1,8 @@
 //! The server and its routes.
 
-use std::{collections::BTreeSet, convert::Infallible, io, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::BTreeSet, convert::Infallible, io, panic::AssertUnwindSafe, sync::Arc, time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -15,7 +17,7 @@ use haft_core::tool::{HostState, Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
-use haft_session::SessionStore;
+use haft_session::{Retention, SessionStore};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -50,6 +52,7 @@ pub struct Server {
     access: AccessLayer,
     mcp: McpService,
     listener: ListenerConfig,
+    retention: Retention,
 }
 
 /// What the handlers share.
@@ -64,6 +67,7 @@ pub(crate) struct Shared {
 pub struct ServerBuilder {
     agent: ReactAgentBuilder,
     store: Option<Arc<dyn SessionStore>>,
+    retention: Retention,
     access: AccessConfig,
     listener: ListenerConfig,
 }
@@ -71,6 +75,12 @@ pub struct ServerBuilder {
 /// The tools that a run offers to the model. `None` offers all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfferedTools(pub(crate) Option<BTreeSet<String>>);
+
+/// The time for which events are kept.
+const EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The time between two deletions of old data.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The name of the extension that hides tools.
 const EXTENSION: &str = "haft-server";
@@ -116,6 +126,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what is deleted from the store, once an hour while the server [serves](Server::serve).
+    /// Default: events older than 30 days.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
     /// Sets the access rules: hosts, origins, tokens, rates and the size of bodies. The default
     /// admits requests from this machine without a token.
     pub fn access(mut self, access: AccessConfig) -> Self {
@@ -141,7 +158,8 @@ impl ServerBuilder {
         let shared = Arc::new(Shared { agent, stored });
         let config = HttpServiceConfig::default().with_access(self.access.clone());
         let mcp = McpService::new(McpServer::new(shared.agent.tools().clone()), config);
-        Ok(Server { shared, access: AccessLayer::new(self.access), mcp, listener: self.listener })
+        let (listener, retention) = (self.listener, self.retention);
+        Ok(Server { shared, access: AccessLayer::new(self.access), mcp, listener, retention })
     }
 }
 
@@ -171,7 +189,8 @@ impl Server {
     /// server.
     pub fn builder(agent: ReactAgentBuilder) -> ServerBuilder {
         let (access, listener) = (AccessConfig::default(), ListenerConfig::default());
-        ServerBuilder { agent, store: None, access, listener }
+        let retention = Retention::default().with_events(EVENTS);
+        ServerBuilder { agent, store: None, retention, access, listener }
     }
 
     /// Returns the stored runs. `None` without a store.
@@ -227,7 +246,10 @@ impl Server {
         let served = serve(self.router(), listener, &self.listener, shutdown, move || mcp.close());
         let sweep = async {
             match &self.shared.stored {
-                Some(stored) => stored.keep_abandoned_running(context_of_tenant).await,
+                Some(stored) => {
+                    let running = stored.keep_abandoned_running(context_of_tenant);
+                    tokio::join!(running, prune(&**stored.store(), &self.retention));
+                }
                 None => std::future::pending().await,
             }
         };
@@ -239,6 +261,16 @@ impl Server {
             stored.shut_down().await;
         }
         served
+    }
+}
+
+/// Deletes what `retention` does not keep, once an hour.
+async fn prune(store: &dyn SessionStore, retention: &Retention) {
+    loop {
+        if let Err(error) = store.prune(retention).await {
+            tracing::warn!(%error, "old data cannot be deleted");
+        }
+        tokio::time::sleep(PRUNE_INTERVAL).await;
     }
 }
 

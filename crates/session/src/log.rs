@@ -16,6 +16,9 @@ pub struct Session {
     pub title: Option<String>,
     /// The number of entries in the log, which is the position of the last entry.
     pub entries: u64,
+    /// The number of the last event. 0 if there is none.
+    #[serde(default)]
+    pub last_event: u64,
     /// The time of the creation.
     pub created_at: Timestamp,
     /// The time of the last write.

@@ -89,6 +89,8 @@ pub struct RunUpdate {
     pub status: Option<RunStatus>,
     /// The tokens and the cost of the run so far. `None` keeps them.
     pub usage: Option<Usage>,
+    /// New events of the run, which are appended to the events of its session.
+    pub events: Vec<Value>,
     /// `true` if this process gives up an active run. Another process can acquire it at once.
     pub is_released: bool,
 }
@@ -119,6 +121,13 @@ impl RunUpdate {
     /// Creates an update with the state `state` and new messages.
     pub fn new(state: Value, messages: Vec<Arc<Message>>) -> Self {
         Self { messages, state: Some(state), ..Self::default() }
+    }
+
+    /// Appends an event of the run.
+    #[must_use]
+    pub fn with_event(mut self, event: Value) -> Self {
+        self.events.push(event);
+        self
     }
 
     /// Gives up the active run after this write.

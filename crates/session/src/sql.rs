@@ -110,6 +110,7 @@ impl From<SessionRow> for Session {
             id: row.id,
             title: row.title,
             entries: unsigned(row.head),
+            last_event: unsigned(row.last_event),
             created_at: Timestamp::from_unix_millis(row.created_at),
             updated_at: Timestamp::from_unix_millis(row.updated_at),
         }

@@ -104,11 +104,6 @@ impl StoredAgent {
                 return;
             }
         };
-        if let Err(error) = stored.save_with(&run, update).await {
-            tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
-            writer.abort();
-            return;
-        }
         scope.emit_events(&mut run).await;
         drop(scope);
         // A blocked tool can hold a sender of events for ever.
@@ -116,10 +111,15 @@ impl StoredAgent {
         if timeout(WRITER_GRACE, &mut writer).await.is_err() {
             writer.abort();
         }
-        if let Some(last) = last {
-            match store.append_events(key, &stored.lease.run, vec![last]).await {
-                Ok(number) => drop(self.0.live.numbers(key).send_replace(number)),
-                Err(error) => tracing::error!(%error, "an event cannot be stored"),
+        // The last event is part of the end, and follows the others.
+        let update = match last {
+            Some(last) => update.with_event(last),
+            None => update,
+        };
+        match stored.save_with(&run, update).await {
+            Ok(()) => self.0.live.numbers(key).send_modify(|_| {}),
+            Err(error) => {
+                tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
             }
         }
     }

@@ -85,6 +85,8 @@ async fn events_are_read_again() {
     assert_eq!(tail, all[3..]);
     let tail = events(server.get(&format!("/runs/{run}/events?after=4")).send().await.unwrap()).await;
     assert_eq!(tail, all[4..]);
+    let end = server.get(&format!("/runs/{run}/events?after={}", all.len())).send().await.unwrap();
+    assert_eq!(end.status(), 204);
     server.stop().await;
 }
 

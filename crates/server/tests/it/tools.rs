@@ -6,7 +6,7 @@ use haft_http::server::AccessConfig;
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-use crate::{TestServer, send};
+use crate::{TestServer, events, send};
 
 #[tokio::test]
 async fn tools_are_listed() {
@@ -77,7 +77,7 @@ async fn foreign_requests_are_rejected() {
     let access = AccessConfig::default()
         .with_bearer_token("token-a", principal("ann"))
         .with_bearer_token("token-b", principal("bob"));
-    let model = ScriptedModel::new().reply_text("Hi.");
+    let model = ScriptedModel::new().reply_text("Hi.").reply_text("Hi again.");
     let server = TestServer::with_access(&model, Some(&path), access).await;
     assert_eq!(send(server.get("/health")).await.0, 200);
     let names = || server.get("/tools/names");
@@ -93,6 +93,18 @@ async fn foreign_requests_are_rejected() {
     let body = json!({"messages": [{"role": "user", "content": "Hello."}], "session_id": "talk"});
     assert_eq!(send(server.post("/chat", &body).bearer_auth("token-a")).await.0, 200);
     assert_eq!(send(server.get("/sessions/talk").bearer_auth("token-a")).await.0, 200);
+    let started =
+        server.post("/sessions/talk/runs", &json!({"messages": [{"role": "user", "content": "Hello."}]}));
+    let (_, run) = send(started.bearer_auth("token-a")).await;
+    let run = run["run_id"].as_str().unwrap();
+    let own = server.get(&format!("/runs/{run}/events")).bearer_auth("token-a").send().await.unwrap();
+    assert!(!events(own).await.is_empty());
+    for path in [format!("/runs/{run}"), format!("/runs/{run}/events"), "/sessions/talk/events".to_owned()] {
+        assert_eq!(send(server.get(&path).bearer_auth("token-b")).await.0, 404, "{path}");
+    }
+    let decision = json!({"call_id": "1", "decision": {"type": "approved"}});
+    let decide = server.post(&format!("/runs/{run}/decisions"), &decision);
+    assert_eq!(send(decide.bearer_auth("token-b")).await.0, 404);
     let (status, error) = send(server.get("/sessions/talk").bearer_auth("token-b")).await;
     assert_eq!((status.as_u16(), error), (404, json!({"detail": "there is no session \"talk\""})));
     server.stop().await;

@@ -4,7 +4,7 @@ use haft_core::Timestamp;
 use serde_json::Value;
 use sqlx::{query, query_as};
 
-use super::{MAX_EVENTS, SqlStore, signed, unreadable, unsigned};
+use super::{MAX_EVENTS, SessionRow, SqlStore, Write, signed, unreadable, unsigned};
 use crate::{SessionKey, StoreError, StoredEvent};
 
 impl SqlStore {
@@ -16,6 +16,19 @@ impl SqlStore {
     ) -> Result<u64, StoreError> {
         let mut write = self.write().await?;
         let session = self.lock_session(&mut write, key).await?;
+        let number = self.push_events(&mut write, &session, run, events).await?;
+        self.commit(write).await?;
+        Ok(unsigned(number))
+    }
+
+    /// Appends events to those of the locked `session`. Returns the number of the last one.
+    pub(super) async fn push_events(
+        &self,
+        write: &mut Write<'_>,
+        session: &SessionRow,
+        run: &str,
+        events: Vec<Value>,
+    ) -> Result<i64, StoreError> {
         let now = write.now().await.map_err(|error| self.error(error))?;
         let mut number = session.last_event;
         for event in events {
@@ -31,8 +44,7 @@ impl SqlStore {
         delete.map_err(|error| self.error(error))?;
         let update = query("UPDATE sessions SET last_event = $2 WHERE pk = $1").bind(session.pk).bind(number);
         update.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
-        self.commit(write).await?;
-        Ok(unsigned(number))
+        Ok(number)
     }
 
     pub(super) async fn read_events(

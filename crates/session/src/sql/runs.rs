@@ -202,7 +202,7 @@ impl SqlStore {
     }
 
     pub(super) async fn save_run(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError> {
-        let RunUpdate { messages, state, status, usage, is_released } = update;
+        let RunUpdate { messages, state, status, usage, events, is_released } = update;
         // A transaction never waits for a second connection of the pool.
         let session = self.find_run(&lease.tenant, &lease.run).await?.session;
         let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
@@ -223,6 +223,9 @@ impl SqlStore {
                 self.push_entries(&mut write, &lease.tenant, &session, Some(&lease.run), &messages).await?
             }
         };
+        if !events.is_empty() {
+            self.push_events(&mut write, &session, &lease.run, events).await?;
+        }
         let now = write.now().await.map_err(|error| self.error(error))?;
         let old = row.status()?;
         let status = status.unwrap_or(old);
