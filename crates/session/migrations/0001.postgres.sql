@@ -85,16 +85,6 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_time ON events (created_at);
 
--- Replies to requests with an idempotency key.
-CREATE TABLE replies (
-    tenant     TEXT NOT NULL,
-    key        TEXT NOT NULL,
-    request    TEXT NOT NULL,
-    reply      TEXT,
-    created_at BIGINT NOT NULL,
-    PRIMARY KEY (tenant, key)
-);
-
 -- The words of messages. The text is in the entries.
 CREATE TABLE words (
     entry BIGINT PRIMARY KEY REFERENCES entries (pk) ON DELETE CASCADE,

@@ -85,15 +85,5 @@ CREATE TABLE events (
 ) WITHOUT ROWID;
 CREATE INDEX events_by_time ON events (created_at);
 
--- Replies to requests with an idempotency key.
-CREATE TABLE replies (
-    tenant     TEXT NOT NULL,
-    key        TEXT NOT NULL,
-    request    TEXT NOT NULL,
-    reply      TEXT,
-    created_at BIGINT NOT NULL,
-    PRIMARY KEY (tenant, key)
-) WITHOUT ROWID;
-
 -- The words of messages. The text is in the entries.
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1);

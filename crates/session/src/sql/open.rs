@@ -209,7 +209,7 @@ async fn check_database(url: &str, place: &str) -> Result<(), StoreError> {
     // One snapshot: a store that creates the tables at the same time is not another program.
     let sql = "SELECT MIN(CAST(tablename AS TEXT)) FROM pg_tables WHERE schemaname = current_schema() \
                AND tablename IN ('sessions', 'entries', 'blobs', 'blob_uses', 'calls', 'runs', 'decisions', \
-               'events', 'replies', 'words') AND NOT EXISTS (SELECT 1 FROM pg_tables \
+               'events', 'words') AND NOT EXISTS (SELECT 1 FROM pg_tables \
                WHERE schemaname = current_schema() AND tablename = 'haft_migrations')";
     let table = query_scalar(sql).fetch_one(&mut connection).await;
     let table: Option<String> = table.map_err(|error| unavailable(error.into()))?;
