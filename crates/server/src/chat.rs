@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use crate::{
     error::ApiError,
-    runs::{describe, events_of, start_or_send},
+    runs::{OnActive, describe, events_of, start_or_send},
     server::{Caller, OfferedTools, Shared, read_json},
     sse,
-    stored::{Busy, RunRequest},
+    stored::RunRequest,
 };
 
 /// The body of `POST /chat`.
@@ -41,7 +41,7 @@ struct ChatRequest {
     #[serde(default)]
     stream: bool,
     #[serde(default)]
-    on_active: Busy,
+    on_active: OnActive,
 }
 
 /// A message of a client.
@@ -127,8 +127,7 @@ pub(crate) async fn chat(
     if let Some(live) = live {
         live.ended.cancelled().await;
     }
-    let described = describe(stored.store().run(caller.tenant(), &run).await?)?;
-    let mut body = described;
+    let mut body = describe(stored.store().run(caller.tenant(), &run).await?)?;
     let status = match body["status"].as_str() {
         Some("finished") => StatusCode::OK,
         Some("suspended" | "active") => StatusCode::ACCEPTED,
@@ -147,14 +146,9 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
     if stream {
         let events = shared.agent.stream(input).map(|event| {
             let data = match event {
-                Ok(RunEvent::Done { output }) => match output {
-                    RunOutput::Answer(answer) => {
-                        json!({"type": "done", "text": answer.text, "usage": answer.usage})
-                    }
-                    RunOutput::Suspended(it) => json!({"type": "suspended", "pending": it.pending}),
-                },
+                Ok(RunEvent::Done { output }) => sse::output_event(&output),
                 Ok(event) => json!(event),
-                Err(error) => json!({"type": "error", "error": crate::error::describe(&error.kind)}),
+                Err(error) => sse::error_event(&error.kind),
             };
             Ok::<_, Infallible>(Event::default().data(data.to_string()))
         });

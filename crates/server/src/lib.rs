@@ -11,4 +11,4 @@ mod stored;
 mod tools;
 
 pub use server::{Server, ServerBuilder};
-pub use stored::{Busy, RunRequest, StoredAgent, StoredRunError};
+pub use stored::{RunRequest, StoredAgent, StoredRunError};

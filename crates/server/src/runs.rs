@@ -20,8 +20,23 @@ use crate::{
     error::ApiError,
     server::{Caller, OfferedTools, Shared, read_json},
     sse,
-    stored::{Busy, RunRequest, StoredAgent, StoredRunError, load},
+    stored::{RunRequest, StoredAgent, StoredRunError, load},
 };
+
+/// What a new message does while the session has a run that is not over.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnActive {
+    /// The message is rejected.
+    Reject,
+    /// The run continues with the message after its answer.
+    #[default]
+    Enqueue,
+    /// The message becomes part of the next model request of the run.
+    Steer,
+    /// The run is cancelled, and a new run begins.
+    Interrupt,
+}
 
 /// The body of `POST /sessions/{id}/runs`.
 #[derive(Deserialize)]
@@ -32,7 +47,7 @@ struct StartRequest {
     use_tools: bool,
     available_tools: Option<Vec<String>>,
     #[serde(default)]
-    on_active: Busy,
+    on_active: OnActive,
 }
 
 fn yes() -> bool {
@@ -65,7 +80,7 @@ pub(crate) async fn start_or_send(
     stored: &StoredAgent,
     key: &SessionKey,
     mut request: RunRequest,
-    on_active: Busy,
+    on_active: OnActive,
 ) -> Result<(String, bool), ApiError> {
     for _ in 0..8 {
         let active = match stored.start(key, request.clone()).await {
@@ -74,10 +89,10 @@ pub(crate) async fn start_or_send(
             Err(error) => return Err(error.into()),
         };
         let delivery = match on_active {
-            Busy::Reject => return Err(StoreError::Busy(active).into()),
-            Busy::Enqueue => Delivery::Idle,
-            Busy::Steer => Delivery::NextRequest,
-            Busy::Interrupt => {
+            OnActive::Reject => return Err(StoreError::Busy(active).into()),
+            OnActive::Enqueue => Delivery::Idle,
+            OnActive::Steer => Delivery::NextRequest,
+            OnActive::Interrupt => {
                 stored.cancel(key.tenant(), &active).await?;
                 continue;
             }

@@ -10,9 +10,12 @@ use futures::{
     StreamExt as _,
     stream::{BoxStream, unfold},
 };
+use haft_core::{RunOutput, agent::AgentErrorKind};
 use haft_session::{SessionKey, SessionStore, StoredEvent};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
+
+use crate::error::describe;
 
 /// The time after which a comment keeps a silent connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -104,8 +107,23 @@ impl Reader {
     }
 }
 
+/// Returns the last event of a run with an output.
+pub(crate) fn output_event(output: &RunOutput) -> Value {
+    match output {
+        RunOutput::Answer(answer) => {
+            json!({"type": "done", "text": answer.text, "usage": answer.usage, "stop_reason": answer.stop_reason})
+        }
+        RunOutput::Suspended(suspended) => json!({"type": "suspended", "pending": suspended.pending}),
+    }
+}
+
+/// Returns the last event of a run that fails or is cancelled.
+pub(crate) fn error_event(error: &AgentErrorKind) -> Value {
+    json!({"type": "error", "error": describe(error)})
+}
+
 /// Returns `true` for the last event of a run, until it is continued.
-pub(crate) fn is_last(event: &Value) -> bool {
+fn is_last(event: &Value) -> bool {
     matches!(event["type"].as_str(), Some("done" | "suspended" | "error"))
 }
 

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_core::{
     Message, RunInput, Timestamp, Transcript,
-    agent::{AgentError, RunStart},
+    agent::{AgentError, AgentErrorKind, RunStart},
     call::{Decision, DecisionError},
     tool::RunContext,
 };
@@ -19,7 +19,10 @@ use haft_session::{Lease, NewRun, RunStatus, RunUpdate, SessionKey, SessionStore
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::live::{LiveRun, LiveRuns};
+use crate::{
+    live::{LiveRun, LiveRuns},
+    sse::error_event,
+};
 use state::{ended_messages, is_key_of, key_of, state_of};
 
 pub(crate) use driver::Reply;
@@ -63,22 +66,6 @@ pub struct RunRequest {
     pub context: RunContext,
     /// `true` if the model does not receive the earlier conversation.
     pub is_fresh: bool,
-}
-
-/// What a new message does while the session has a run that is not over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Busy {
-    /// The message is rejected.
-    Reject,
-    /// The run continues with the message after its answer.
-    #[default]
-    Enqueue,
-    /// The message becomes part of the next model request of the run.
-    Steer,
-    /// The run is cancelled, and a new run begins.
-    Interrupt,
 }
 
 /// An error of a [`StoredAgent`].
@@ -134,11 +121,6 @@ impl StoredAgent {
         let (live, tasks, shutdown) = (LiveRuns::default(), TaskTracker::new(), CancellationToken::new());
         let lease = lease.max(Duration::from_secs(1));
         Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease }))
-    }
-
-    /// Returns the agent.
-    pub fn agent(&self) -> &ReactAgent {
-        &self.0.agent
     }
 
     /// Returns the store.
@@ -392,14 +374,19 @@ impl StoredAgent {
             lease => lease?,
         };
         let stored = self.0.store.run(tenant, run).await?;
-        let saved = stored.transcript.len();
+        let (saved, session) = (stored.transcript.len(), stored.session.clone());
         let (mut run, principal) = load(stored)?;
         // A call that was in progress may have happened.
         run.recover();
         run.cancel();
         let messages = ended_messages(&run, saved);
         let update = RunUpdate::new(state_of(&run, principal.as_ref())?, messages);
-        self.0.store.save(&lease, update.with_status(RunStatus::Cancelled)).await?;
+        let update = update.with_status(RunStatus::Cancelled);
+        let last = error_event(&AgentErrorKind::Cancelled);
+        self.0.store.save(&lease, update.with_event(last)).await?;
+        if let Ok(key) = SessionKey::of_tenant(tenant, session) {
+            self.0.live.numbers(&key).send_modify(|_| {});
+        }
         Ok(())
     }
 

@@ -13,7 +13,6 @@ use haft_react::{
     run::{Delivery, RunError},
 };
 use haft_session::{Lease, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError};
-use serde_json::{Value, json};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval, timeout},
@@ -24,7 +23,10 @@ use super::{
     StoredAgent,
     state::{ended_messages, key_of, state_of},
 };
-use crate::live::write_events;
+use crate::{
+    live::write_events,
+    sse::{error_event, output_event},
+};
 
 /// The time for which the events of a run are awaited after its end.
 const WRITER_GRACE: Duration = Duration::from_secs(2);
@@ -89,12 +91,11 @@ impl StoredAgent {
                     RunOutput::Answer(_) => RunStatus::Finished,
                     RunOutput::Suspended(_) => RunStatus::Suspended,
                 };
-                (update.with_status(status), output_event(&output))
+                (update.with_status(status), Some(output_event(&output)))
             }
             Err(Stop::Agent(error)) => {
                 let status = if is_cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
-                let detail = crate::error::describe(&error);
-                (update.with_status(status), Some(json!({"type": "error", "error": detail})))
+                (update.with_status(status), Some(error_event(&error)))
             }
             Err(Stop::Shutdown) => (update.released(), None),
             Err(Stop::Store(error)) => {
@@ -271,15 +272,5 @@ impl Stored<'_> {
             }
         }
         Ok(has_decided)
-    }
-}
-
-/// Returns the last event of a run with the output `output`.
-fn output_event(output: &RunOutput) -> Option<Value> {
-    match output {
-        RunOutput::Answer(answer) => Some(
-            json!({"type": "done", "text": answer.text, "usage": answer.usage, "stop_reason": answer.stop_reason}),
-        ),
-        RunOutput::Suspended(suspended) => Some(json!({"type": "suspended", "pending": suspended.pending})),
     }
 }

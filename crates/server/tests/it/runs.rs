@@ -145,6 +145,25 @@ async fn run_is_cancelled_on_request_only() {
     server.stop().await;
 }
 
+/// A run that waits for a decision can be cancelled. Its events say so.
+#[tokio::test]
+async fn waiting_run_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Pay 5.").await;
+    until(&server, &run, "suspended").await;
+    let (status, shown) = send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await;
+    assert_eq!((status.as_u16(), &shown["status"]), (200, &json!("cancelled")));
+    let all = events(server.get(&format!("/runs/{run}/events")).send().await.unwrap()).await;
+    let kinds: Vec<_> = all.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
+    assert!(kinds.ends_with(&["suspended", "error"]), "{kinds:?}");
+    let decision = json!({"call_id": "1", "decision": {"type": "approved"}});
+    assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &decision)).await.0, 404);
+    server.stop().await;
+}
+
 /// A server that stops leaves its runs to the next one.
 #[tokio::test]
 async fn run_continues_on_the_next_server() {
@@ -186,9 +205,9 @@ async fn wrong_decision_is_rejected() {
     server.stop().await;
 }
 
-/// A message for a run that waits is stored with it, and delivered after the decision.
+/// Messages for a run that waits are stored with it, and delivered after the decision.
 #[tokio::test]
-async fn message_for_a_waiting_run_is_stored() {
+async fn messages_for_a_waiting_run_are_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("haft.db");
     let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
@@ -197,11 +216,16 @@ async fn message_for_a_waiting_run_is_stored() {
     until(&server, &run, "suspended").await;
     let sent = server.post(&format!("/runs/{run}/messages"), &json!({"content": "Hurry."}));
     assert_eq!(send(sent).await.0, 202);
+    let mut steer = message("And log it.");
+    steer["on_active"] = "steer".into();
+    let (status, steered) = send(server.post("/sessions/talk/runs", &steer)).await;
+    assert_eq!((status.as_u16(), steered["run_id"].as_str()), (202, Some(run.as_str())));
     server.stop().await;
     let server = TestServer::start(&model, Some(&path)).await;
     let body = json!({"call_id": "1", "decision": {"type": "approved"}});
     assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &body)).await.0, 200);
     until(&server, &run, "finished").await;
-    assert_eq!(model.requests()[1].messages.iter().last().unwrap().text(), "Hurry.");
+    let texts: Vec<_> = model.requests()[1].messages.iter().map(|message| message.text()).collect();
+    assert!(texts.ends_with(&["Hurry.".into(), "And log it.".into()]), "{texts:?}");
     server.stop().await;
 }
