@@ -4,7 +4,7 @@ use expect_test::expect;
 use haft_testing::ScriptedModel;
 use serde_json::{Value, json};
 
-use crate::{TestServer, events, send};
+use crate::{TestServer, events, send, store_file};
 
 fn question(text: &str, fields: &Value) -> Value {
     let mut body = fields.clone();
@@ -83,8 +83,7 @@ async fn tools_are_off_by_default() {
 /// The next question knows the first, also after a restart of the server.
 #[tokio::test]
 async fn conversation_survives_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_text("Hello, Ada.").reply_text("Ada.").reply_text("Who?");
     let server = TestServer::start(&model, Some(&path)).await;
     let talk = json!({"session_id": "talk", "use_memory": true});
@@ -109,8 +108,7 @@ async fn conversation_survives_a_restart() {
 
 #[tokio::test]
 async fn answer_is_streamed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_text("Hello.").reply_text("Hello again.");
     let server = TestServer::start(&model, Some(&path)).await;
     for (fields, expected) in

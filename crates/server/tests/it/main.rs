@@ -6,7 +6,10 @@ mod kills;
 mod runs;
 mod tools;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use haft_core::{ToolContext, ToolError, Toolset, tool};
 use haft_http::{
@@ -19,6 +22,7 @@ use haft_session::SqlStore;
 use haft_testing::ScriptedModel;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 /// Adds two integers.
@@ -42,6 +46,13 @@ async fn hang(#[tool(context)] cx: &ToolContext) -> Result<String, ToolError> {
 
 fn toolset() -> Toolset {
     Toolset::new().with_tool(Add).with_tool(Pay).with_tool(Hang)
+}
+
+/// Returns the path for the file of a store, in a folder that is deleted when it is dropped.
+fn store_file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("haft.db");
+    (folder, path)
 }
 
 /// A server on a port of its own.

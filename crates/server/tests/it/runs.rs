@@ -6,7 +6,7 @@ use haft_testing::ScriptedModel;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{TestServer, events, send};
+use crate::{TestServer, events, send, store_file};
 
 fn message(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": text}]})
@@ -41,8 +41,7 @@ async fn until_called(server: &TestServer, run: &str) {
 
 #[tokio::test]
 async fn approval_survives_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Pay 5.").await;
@@ -69,8 +68,7 @@ async fn approval_survives_a_restart() {
 
 #[tokio::test]
 async fn events_are_read_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "add", r#"{"x":1,"y":2}"#)]).reply_text("It is 3.");
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "1 + 2?").await;
@@ -92,8 +90,7 @@ async fn events_are_read_again() {
 
 #[tokio::test]
 async fn second_message_does_what_it_says() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]).reply_text("Later.");
     let server = TestServer::start(&model, Some(&path)).await;
     let first = start(&server, "Wait.").await;
@@ -130,8 +127,7 @@ async fn second_message_does_what_it_says() {
 /// A run does not end with the client that started it.
 #[tokio::test]
 async fn run_is_cancelled_on_request_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Wait.").await;
@@ -148,8 +144,7 @@ async fn run_is_cancelled_on_request_only() {
 /// A run that waits for a decision can be cancelled. Its events say so.
 #[tokio::test]
 async fn waiting_run_is_cancelled() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]);
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Pay 5.").await;
@@ -167,8 +162,7 @@ async fn waiting_run_is_cancelled() {
 /// A server that stops leaves its runs to the next one.
 #[tokio::test]
 async fn run_continues_on_the_next_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new()
         .reply_calls([("1", "add", r#"{"x":1,"y":2}"#)])
         .reply_calls([("2", "add", r#"{"x":3,"y":4}"#)])
@@ -186,8 +180,7 @@ async fn run_continues_on_the_next_server() {
 /// A decision that does not fit is rejected, and the run still waits.
 #[tokio::test]
 async fn wrong_decision_is_rejected() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Pay 5.").await;
@@ -208,8 +201,7 @@ async fn wrong_decision_is_rejected() {
 /// Messages for a run that waits are stored with it, and delivered after the decision.
 #[tokio::test]
 async fn messages_for_a_waiting_run_are_stored() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
     let server = TestServer::start(&model, Some(&path)).await;
     let run = start(&server, "Pay 5.").await;

@@ -6,7 +6,7 @@ use haft_http::server::AccessConfig;
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-use crate::{TestServer, events, send};
+use crate::{TestServer, events, send, store_file};
 
 #[tokio::test]
 async fn tools_are_listed() {
@@ -71,8 +71,7 @@ async fn tools_are_called() {
 /// FAULTS H1: 401, 403, 413, and 404 for the session of another principal.
 #[tokio::test]
 async fn foreign_requests_are_rejected() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("haft.db");
+    let (_folder, path) = store_file();
     let principal = |id: &str| Principal { id: id.to_owned(), ..Principal::default() };
     let access = AccessConfig::default()
         .with_bearer_token("token-a", principal("ann"))
