@@ -91,14 +91,12 @@ impl Entry {
 
     /// Returns `true` for a tool result, and for a reply that only calls tools.
     pub fn is_tool_traffic(&self) -> bool {
-        self.message().is_some_and(|message| is_tool_traffic(message))
-    }
-}
-
-fn is_tool_traffic(message: &Message) -> bool {
-    match message.body() {
-        MessageBody::Tool(_) => true,
-        MessageBody::Assistant(reply) => !reply.tool_calls.is_empty() && reply.text().trim().is_empty(),
-        _ => false,
+        match self.message().map(|message| message.body()) {
+            Some(MessageBody::Tool(_)) => true,
+            Some(MessageBody::Assistant(reply)) => {
+                !reply.tool_calls.is_empty() && reply.text().trim().is_empty()
+            }
+            _ => false,
+        }
     }
 }

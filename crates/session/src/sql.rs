@@ -30,7 +30,8 @@ const MAX_EVENTS: i64 = 10_000;
 /// 1 MiB, with up to 4 bytes for a word beside its text.
 const MAX_SEARCHED: usize = 256 * 1024;
 
-/// A [`SessionStore`] in an SQLite file or on a PostgreSQL server.
+/// A [`SessionStore`] in an SQLite file or on a PostgreSQL server. It keeps the latest 10,000 events
+/// of a session.
 ///
 /// # SQLite
 ///

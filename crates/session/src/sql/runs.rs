@@ -41,6 +41,9 @@ impl RunRow {
 const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at \
                    FROM runs WHERE tenant = $1 AND id = $2";
 
+/// The id of the run of a session that is not over.
+const ACTIVE_RUN: &str = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
+
 impl SqlStore {
     pub(super) async fn insert_run(
         &self,
@@ -51,8 +54,7 @@ impl SqlStore {
         let NewRun { id, messages, state, expected, is_fresh } = run;
         let mut write = self.write().await?;
         let session = self.lock_session(&mut write, key).await?;
-        let sql = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
-        let active = query_scalar(sql).bind(session.pk).fetch_optional(&mut *write.tx).await;
+        let active = query_scalar(ACTIVE_RUN).bind(session.pk).fetch_optional(&mut *write.tx).await;
         if let Some(active) = active.map_err(|error| self.error(error))? {
             return Err(StoreError::Busy(active));
         }
@@ -150,8 +152,7 @@ impl SqlStore {
 
     pub(super) async fn find_active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {
         let session = self.find_session(key).await?;
-        let sql = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
-        let run = query_scalar(sql).bind(session.pk).fetch_optional(&self.pool).await;
+        let run = query_scalar(ACTIVE_RUN).bind(session.pk).fetch_optional(&self.pool).await;
         run.map_err(|error| self.error(error))
     }
 
