@@ -234,14 +234,15 @@ async fn run_agent(
             }
         };
         // An answer is stored before it is written, and a run that waits as if it were cancelled.
-        if let (Some(session), RunEvent::Done { output: RunOutput::Suspended(suspended) }) =
-            (&session, &event)
-        {
-            let run = Run::from_suspended(suspended.clone()).map_err(|error| CliError::from_error(&error))?;
-            stored = session.store(&run.closed_transcript()).await;
-        }
-        if let (Some(session), RunEvent::Done { output: RunOutput::Answer(answer) }) = (&session, &event) {
-            stored = session.store(&answer.transcript).await;
+        if let (Some(session), RunEvent::Done { output }) = (&session, &event) {
+            stored = match output {
+                RunOutput::Answer(answer) => session.store(&answer.transcript).await,
+                RunOutput::Suspended(suspended) => {
+                    let run = Run::from_suspended(suspended.clone());
+                    let run = run.map_err(|error| CliError::from_error(&error))?;
+                    session.store(&run.closed_transcript()).await
+                }
+            };
         }
         match &mut writer {
             EventWriter::Text(trace) => trace.write(&event)?,

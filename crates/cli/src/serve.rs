@@ -31,8 +31,9 @@ pub(crate) struct Arguments {
     tools: ToolOptions,
     #[command(flatten)]
     store: StoreOptions,
-    /// Store nothing: only the routes of tools and of chat without a session.
-    #[arg(long, conflicts_with = "store")]
+    /// Store nothing, whatever `--store` and `HAFT_STORE` are: only the routes of tools and of chat
+    /// without a session.
+    #[arg(long)]
     no_store: bool,
     /// The instructions of the agent.
     #[arg(long, value_name = "TEXT")]
