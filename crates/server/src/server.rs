@@ -193,7 +193,9 @@ impl Server {
         ServerBuilder { agent, store: None, retention, access, listener }
     }
 
-    /// Returns the stored runs. `None` without a store.
+    /// Returns the stored runs. `None` without a store. A program that serves the
+    /// [`router`](Self::router) itself continues the runs of earlier processes with
+    /// [`StoredAgent::keep_abandoned_running`], and ends with [`StoredAgent::shut_down`].
     pub fn stored(&self) -> Option<&StoredAgent> {
         self.shared.stored.as_ref()
     }
