@@ -82,6 +82,11 @@ impl Trace {
                     self.spinner.show_tail(message);
                 }
             }
+            RunEvent::Nested { event, .. } => {
+                if let RunEvent::CallStarted { call } = &**event {
+                    self.spinner.set_message(format!("calling {}", remove_control_chars(&call.name)));
+                }
+            }
             RunEvent::CallFinished { result } => self.write_observation(result)?,
             RunEvent::CallPending { pending } => {
                 let state = match pending.pending.kind {

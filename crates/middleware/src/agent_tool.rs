@@ -109,7 +109,7 @@ impl<A: Agent> Tool for AgentTool<A> {
             _ => RunInput::new(task_content(arguments)),
         };
         let cancellation = context.cancellation.clone();
-        let run = run_agent(&self.agent, input.with_context(context), &mut reporter);
+        let run = run_agent(&self.agent, input.with_context(context), &mut reporter, cx);
         match cancel_at_deadline(run, cx.deadline(), || cancellation.cancel()).await {
             Ok(RunOutput::Answer(answer)) => {
                 reporter.report_up_to(answer.usage);
@@ -132,18 +132,24 @@ impl<A: Agent> Tool for AgentTool<A> {
 }
 
 /// Runs `agent` until the child run ends or is suspended, and returns the output of the child run.
-/// The usage of the child run is reported to the parent run after each model request.
+/// The usage of the child run is reported to the parent run after each model request, and its
+/// events as events of the call.
 async fn run_agent(
     agent: &impl Agent,
     input: RunInput,
     reporter: &mut UsageReporter,
+    cx: &ToolContext,
 ) -> Result<RunOutput, AgentError> {
     let mut events = agent.stream(input);
     while let Some(event) = events.next().await {
-        match event? {
+        let event = event?;
+        match event {
             RunEvent::RequestFinished { usage } => reporter.on_request(usage.counted_as_request()),
             RunEvent::Done { output } => return Ok(output),
             _ => {}
+        }
+        if let Some(sink) = &cx.run_context().progress {
+            sink.report_event(cx.call_id(), event).await;
         }
     }
     Err(AgentErrorKind::Incomplete.into())

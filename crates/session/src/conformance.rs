@@ -26,8 +26,8 @@ use haft_core::{
 use serde_json::json;
 
 use crate::{
-    Append, Conversation, EntryBody, NewRun, Retention, RunStatus, RunUpdate, SessionKey, SessionStore,
-    StoreError,
+    Append, Conversation, EntryBody, NewRun, RequestKey, Retention, RunStatus, RunUpdate, SessionKey,
+    SessionStore, StoreError,
 };
 
 type Outcome = Result<(), BoxError>;
@@ -48,7 +48,10 @@ pub async fn check(store: &dyn SessionStore) -> Vec<(&'static str, String)> {
         ("run_has_its_own_conversation", run_has_its_own_conversation(store).await),
         ("session_has_one_active_run", session_has_one_active_run(store).await),
         ("decision_is_never_replaced", decision_is_never_replaced(store).await),
+        ("request_is_handled_once", request_is_handled_once(store).await),
         ("events_are_numbered", events_are_numbered(store).await),
+        ("events_are_bounded", events_are_bounded(store).await),
+        ("sessions_are_paged", sessions_are_paged(store).await),
         ("messages_are_found", messages_are_found(store).await),
         ("calls_are_counted", calls_are_counted(store).await),
         ("old_sessions_are_deleted", old_sessions_are_deleted(store).await),
@@ -239,7 +242,9 @@ async fn session_has_one_active_run(store: &dyn SessionStore) -> Outcome {
     ensure(head == 1, || format!("the rejected run has written: {head} entries"))?;
     store.save(&lease, RunUpdate::default().with_status(RunStatus::Failed)).await?;
     store.start_run(&key, run("two"), MINUTE).await?;
-    Ok(())
+    let runs = store.runs(&key, 10).await?;
+    let runs: Vec<_> = runs.iter().map(|run| (run.id.as_str(), run.status)).collect();
+    ensure(runs == [("two", RunStatus::Active), ("one", RunStatus::Failed)], || format!("{runs:?}"))
 }
 
 async fn decision_is_never_replaced(store: &dyn SessionStore) -> Outcome {
@@ -256,6 +261,92 @@ async fn decision_is_never_replaced(store: &dyn SessionStore) -> Outcome {
     let decisions = store.decisions(tenant, "run").await?;
     let expected = [("call_1".to_owned(), Decision::approved())].into();
     ensure(decisions == expected, || format!("{decisions:?}"))
+}
+
+async fn request_is_handled_once(store: &dyn SessionStore) -> Outcome {
+    let key = key("request")?;
+    let tenant = key.tenant();
+    store.create(&key, None).await?;
+    let request = |id: &str, content: &str| RequestKey { id: id.to_owned(), fingerprint: content.to_owned() };
+    let run = |id: &str| {
+        NewRun::new(id, json!({}), vec![Arc::new(Message::user("Hello."))]).of_request(request("1", "a"))
+    };
+    let lease = store.start_run(&key, run("one"), MINUTE).await?;
+    // The repeated request does not see its own run as that of another request.
+    match store.start_run(&key, run("two"), MINUTE).await {
+        Err(StoreError::Repeated { run }) if run == "one" => {}
+        other => return Err(format!("a repeated start returns {other:?}").into()),
+    }
+    let update = || {
+        let messages = vec![Arc::new(Message::user("And?"))];
+        RunUpdate::new(json!({}), messages).of_request(request("2", "b"))
+    };
+    store.save(&lease, update()).await?;
+    match store.save(&lease, update()).await {
+        Err(StoreError::Repeated { run }) if run == "one" => {}
+        other => return Err(format!("a repeated message returns {other:?}").into()),
+    }
+    let head = store.session(&key).await?.entries;
+    ensure(head == 2, || format!("the log has {head} entries"))?;
+    let known = store.handled_by(tenant, &request("2", "b")).await?;
+    let unknown = store.handled_by(tenant, &request("3", "b")).await?;
+    ensure(known.as_deref() == Some("one") && unknown.is_none(), || format!("{known:?} {unknown:?}"))?;
+    match store.handled_by(tenant, &request("2", "c")).await {
+        Err(StoreError::OtherRequest(id)) if id == "2" => Ok(()),
+        other => Err(format!("the id of another request returns {other:?}").into()),
+    }
+}
+
+/// The store deletes the oldest events of a session at some time, and says so.
+async fn events_are_bounded(store: &dyn SessionStore) -> Outcome {
+    let key = key("many-events")?;
+    store.create(&key, None).await?;
+    let lease = store.start_run(&key, NewRun::new("old", json!({}), Vec::new()), MINUTE).await?;
+    let large = json!("x".repeat(500_000));
+    for _ in 0..50 {
+        store.append_events(&key, "old", vec![large.clone(), json!("small")]).await?;
+    }
+    store.save(&lease, RunUpdate::default().with_status(RunStatus::Finished)).await?;
+    store.start_run(&key, NewRun::new("new", json!({}), Vec::new()), MINUTE).await?;
+    let last = store.append_events(&key, "new", vec![json!("a")]).await?;
+    ensure(last == 101, || format!("the last event has the number {last}"))?;
+    let next = match store.events(&key, None, 0, 1000).await {
+        Err(StoreError::EventsExpired { next }) => next,
+        other => return Err(format!("{} events are kept", other?.len()).into()),
+    };
+    let kept = store.events(&key, None, next - 1, 1000).await?;
+    let numbers: Vec<_> = kept.iter().map(|event| event.number).collect();
+    ensure(numbers == (next..=last).collect::<Vec<_>>(), || format!("{numbers:?}"))?;
+    match store.events(&key, Some("old"), 0, 1).await {
+        Err(StoreError::EventsExpired { .. }) => {}
+        other => return Err(format!("the events of the old run: {other:?}").into()),
+    }
+    // All events of the new run are there.
+    let own = store.events(&key, Some("new"), 0, 10).await?.len();
+    ensure(own == 1, || format!("the new run has {own} events"))?;
+    let end = store.events(&key, None, last, 10).await?;
+    ensure(end.is_empty(), || format!("{end:?}"))
+}
+
+async fn sessions_are_paged(store: &dyn SessionStore) -> Outcome {
+    let tenant = key("pages")?.tenant().to_owned();
+    for number in 0..7 {
+        store.create(&SessionKey::of_tenant(tenant.as_str(), format!("talk-{number}"))?, None).await?;
+    }
+    let mut ids = Vec::new();
+    let mut last: Option<(haft_core::Timestamp, String)> = None;
+    loop {
+        let after = last.as_ref().map(|(time, id)| (*time, id.as_str()));
+        let page = store.sessions(&tenant, after, 3).await?;
+        let Some(end) = page.last() else { break };
+        last = Some((end.updated_at, end.id.clone()));
+        ids.extend(page.into_iter().map(|session| session.id));
+    }
+    let latest = ids.first().cloned();
+    ids.sort();
+    let expected: Vec<_> = (0..7).map(|number| format!("talk-{number}")).collect();
+    ensure(ids == expected, || format!("{ids:?}"))?;
+    ensure(latest.as_deref() == Some("talk-6"), || format!("the latest is {latest:?}"))
 }
 
 async fn events_are_numbered(store: &dyn SessionStore) -> Outcome {

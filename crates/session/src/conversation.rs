@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::{Message, Transcript};
 use serde::{Deserialize, Serialize};
 
-use crate::{Append, Entry, EntryBody, Session, SessionKey, SessionStore, StoreError};
+use crate::{Entry, EntryBody, Session, SessionKey, SessionStore, StoreError};
 
 /// The number of entries that are read at once.
 const PAGE: u32 = 500;
@@ -99,7 +99,7 @@ impl Conversation {
         if lines.trim().is_empty() {
             return Err(ImportError::InvalidLine { line: 1, problem: "there is no session".to_owned() });
         }
-        Ok(create_new(store, key, title.as_deref(), entries).await?)
+        Ok(store.create_with(key, title.as_deref(), entries).await?)
     }
 }
 
@@ -126,23 +126,8 @@ pub(crate) async fn fork<S: SessionStore + ?Sized>(
 ) -> Result<Session, StoreError> {
     let title = store.session(key).await?.title;
     let entries = all_entries(store, key, until).await?;
-    create_new(store, to, title.as_deref(), entries.into_iter().map(|entry| entry.body).collect()).await
-}
-
-async fn create_new<S: SessionStore + ?Sized>(
-    store: &S,
-    key: &SessionKey,
-    title: Option<&str>,
-    entries: Vec<EntryBody>,
-) -> Result<Session, StoreError> {
-    match store.session(key).await {
-        Ok(_) => return Err(StoreError::SessionExists(key.id().to_owned())),
-        Err(StoreError::SessionNotFound(_)) => {}
-        Err(error) => return Err(error),
-    }
-    store.create(key, title).await?;
-    store.append(key, Append { expected: Some(0), entries }).await?;
-    store.session(key).await
+    let entries = entries.into_iter().map(|entry| entry.body).collect();
+    store.create_with(to, title.as_deref(), entries).await
 }
 
 /// Returns the entries up to the position `until`.

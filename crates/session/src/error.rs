@@ -44,6 +44,21 @@ pub enum StoreError {
         /// The id of the call.
         call: String,
     },
+    /// The request was handled before. Nothing was written.
+    #[error("the request was handled before, by the run {run:?}")]
+    Repeated {
+        /// The id of the run that the request has started, or sent a message to.
+        run: String,
+    },
+    /// The id of the request belongs to another request. Nothing was written.
+    #[error("the id {0:?} belongs to another request")]
+    OtherRequest(String),
+    /// The oldest of the wanted events have been deleted.
+    #[error("the events before the number {next} have been deleted")]
+    EventsExpired {
+        /// The number of the first event that can be read.
+        next: u64,
+    },
     /// The place has data of another program.
     #[error("{place} is not a database of haft: {reason}; nothing was changed")]
     Foreign {

@@ -16,7 +16,7 @@ pub use conversation::{Conversation, ImportError};
 pub use error::StoreError;
 pub use key::{InvalidId, SessionKey};
 pub use log::{Append, Entry, EntryBody, Session};
-pub use run::{Lease, NewRun, RunStatus, RunUpdate, StoredRun};
+pub use run::{Lease, NewRun, RequestKey, RunStatus, RunSummary, RunUpdate, StoredRun};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::SqlStore;
 pub use store::{Retention, SearchHit, SessionStore, StoredEvent, ToolStats};

@@ -37,6 +37,34 @@ pub struct NewRun {
     pub expected: Option<u64>,
     /// `true` if the conversation of the run does not begin with the earlier conversation.
     pub is_fresh: bool,
+    /// The request that starts the run.
+    pub request: Option<RequestKey>,
+}
+
+/// The identity of a request that a client may repeat, because it has not received the response.
+/// A request is handled once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestKey {
+    /// The id that the client has chosen, unique for its tenant. It is known as long as the run.
+    pub id: String,
+    /// A hash of the content. With another content, the request is another one, and an error.
+    pub fingerprint: String,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunSummary {
+    /// The id.
+    pub id: String,
+    /// The status.
+    pub status: RunStatus,
+    /// The tokens and the cost.
+    pub usage: Usage,
+    /// The time of the creation.
+    pub created_at: Timestamp,
+    /// The time of the last write.
+    pub updated_at: Timestamp,
 }
 
 /// A stored run.
@@ -53,6 +81,8 @@ pub struct StoredRun {
     pub state: Value,
     /// The tokens and the cost.
     pub usage: Usage,
+    /// The number of the first event that the run can have.
+    pub first_event: u64,
     /// The conversation of the run: the earlier conversation as it was when the run began, and the
     /// messages of the run. Messages that other writers have appended since then are not included.
     pub transcript: Transcript,
@@ -93,12 +123,14 @@ pub struct RunUpdate {
     pub events: Vec<Value>,
     /// `true` if this process gives up an active run. Another process can acquire it at once.
     pub is_released: bool,
+    /// The request that the update is a part of.
+    pub request: Option<RequestKey>,
 }
 
 impl NewRun {
     /// Creates a run with the state `state` and new messages of the user.
     pub fn new(id: impl Into<String>, state: Value, messages: Vec<Arc<Message>>) -> Self {
-        Self { id: id.into(), messages, state, expected: None, is_fresh: false }
+        Self { id: id.into(), messages, state, ..Self::default() }
     }
 
     /// Requires that the log has `entries` entries, those that the run knows. If another writer was
@@ -106,6 +138,14 @@ impl NewRun {
     #[must_use]
     pub fn after(mut self, entries: u64) -> Self {
         self.expected = Some(entries);
+        self
+    }
+
+    /// Sets the request that starts the run. If the store knows it, the start fails with
+    /// [`Repeated`](crate::StoreError::Repeated).
+    #[must_use]
+    pub fn of_request(mut self, request: RequestKey) -> Self {
+        self.request = Some(request);
         self
     }
 
@@ -127,6 +167,14 @@ impl RunUpdate {
     #[must_use]
     pub fn with_event(mut self, event: Value) -> Self {
         self.events.push(event);
+        self
+    }
+
+    /// Sets the request that the update is a part of. If the store knows it, the write fails with
+    /// [`Repeated`](crate::StoreError::Repeated).
+    #[must_use]
+    pub fn of_request(mut self, request: RequestKey) -> Self {
+        self.request = Some(request);
         self
     }
 

@@ -4,6 +4,7 @@ mod entries;
 mod events;
 mod open;
 mod queries;
+mod requests;
 mod runs;
 mod sessions;
 
@@ -19,19 +20,22 @@ use sqlx::{Any, AnyPool, Transaction};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
-    Append, Entry, Lease, NewRun, Retention, RunUpdate, SearchHit, Session, SessionKey, SessionStore,
-    StoreError, StoredEvent, StoredRun, ToolStats,
+    Append, Entry, EntryBody, Lease, NewRun, RequestKey, Retention, RunSummary, RunUpdate, SearchHit,
+    Session, SessionKey, SessionStore, StoreError, StoredEvent, StoredRun, ToolStats,
 };
 
 /// The number of events of a session that are kept.
 const MAX_EVENTS: i64 = 10_000;
+
+/// The size of the events of a session that are kept, in bytes.
+const MAX_EVENT_BYTES: i64 = 16 * 1024 * 1024;
 
 /// The size of the searched part of a message with PostgreSQL, in bytes. A `tsvector` has at most
 /// 1 MiB, with up to 4 bytes for a word beside its text.
 const MAX_SEARCHED: usize = 256 * 1024;
 
 /// A [`SessionStore`] in an SQLite file or on a PostgreSQL server. It keeps the latest 10,000 events
-/// of a session.
+/// of a session, and at most 16 MiB of them.
 ///
 /// # SQLite
 ///
@@ -99,11 +103,12 @@ struct SessionRow {
     title: Option<String>,
     head: i64,
     last_event: i64,
+    event_bytes: i64,
     created_at: i64,
     updated_at: i64,
 }
 
-from_row!(SessionRow { pk, id, title, head, last_event, created_at, updated_at });
+from_row!(SessionRow { pk, id, title, head, last_event, event_bytes, created_at, updated_at });
 
 impl From<SessionRow> for Session {
     fn from(row: SessionRow) -> Self {
@@ -129,6 +134,13 @@ impl SqlStore {
             if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" };
         let tx = self.pool.begin_with(begin).await.map_err(|error| self.error(error))?;
         Ok(Write { tx, is_sqlite, _turn: turn })
+    }
+
+    /// Begins a transaction whose statements read the same state.
+    async fn read(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        let begin =
+            if self.kind.is_sqlite() { "BEGIN" } else { "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
+        self.pool.begin_with(begin).await.map_err(|error| self.error(error))
     }
 
     async fn commit(&self, write: Write<'_>) -> Result<(), StoreError> {
@@ -200,6 +212,15 @@ impl SessionStore for SqlStore {
         self.create_session(key, title).await
     }
 
+    async fn create_with(
+        &self,
+        key: &SessionKey,
+        title: Option<&str>,
+        entries: Vec<EntryBody>,
+    ) -> Result<Session, StoreError> {
+        self.create_filled(key, title, &entries).await
+    }
+
     async fn session(&self, key: &SessionKey) -> Result<Session, StoreError> {
         Ok(self.find_session(key).await?.into())
     }
@@ -207,10 +228,10 @@ impl SessionStore for SqlStore {
     async fn sessions(
         &self,
         tenant: &str,
-        before: Option<Timestamp>,
+        after: Option<(Timestamp, &str)>,
         limit: u32,
     ) -> Result<Vec<Session>, StoreError> {
-        self.list_sessions(tenant, before, limit).await
+        self.list_sessions(tenant, after, limit).await
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<(), StoreError> {
@@ -231,6 +252,14 @@ impl SessionStore for SqlStore {
 
     async fn run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError> {
         self.read_run(tenant, run).await
+    }
+
+    async fn runs(&self, key: &SessionKey, limit: u32) -> Result<Vec<RunSummary>, StoreError> {
+        self.list_runs(key, limit).await
+    }
+
+    async fn handled_by(&self, tenant: &str, request: &RequestKey) -> Result<Option<String>, StoreError> {
+        self.find_request(tenant, request).await
     }
 
     async fn active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {

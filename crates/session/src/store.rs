@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Append, Conversation, Entry, Lease, NewRun, RunUpdate, Session, SessionKey, StoreError, StoredRun,
-    conversation,
+    Append, Conversation, Entry, EntryBody, Lease, NewRun, RequestKey, RunSummary, RunUpdate, Session,
+    SessionKey, StoreError, StoredRun, conversation,
 };
 
 /// A store of conversations, runs and their events.
@@ -51,6 +51,18 @@ pub trait SessionStore: Send + Sync {
     /// Fails if the store fails.
     async fn create(&self, key: &SessionKey, title: Option<&str>) -> Result<Session, StoreError>;
 
+    /// Creates the session with `entries`, in one write.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::SessionExists`] if there is a session `key`.
+    async fn create_with(
+        &self,
+        key: &SessionKey,
+        title: Option<&str>,
+        entries: Vec<EntryBody>,
+    ) -> Result<Session, StoreError>;
+
     /// Returns the session.
     ///
     /// # Errors
@@ -58,8 +70,9 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::SessionNotFound`] if there is none.
     async fn session(&self, key: &SessionKey) -> Result<Session, StoreError>;
 
-    /// Returns the sessions of `tenant` that were written before `before`, the latest first, at
-    /// most `limit`.
+    /// Returns the sessions of `tenant`, those with the latest write first, at most `limit`. With
+    /// `after`, the sessions after the one with this time of the last write and this id, which is
+    /// the last one of the page before.
     ///
     /// # Errors
     ///
@@ -67,7 +80,7 @@ pub trait SessionStore: Send + Sync {
     async fn sessions(
         &self,
         tenant: &str,
-        before: Option<Timestamp>,
+        after: Option<(Timestamp, &str)>,
         limit: u32,
     ) -> Result<Vec<Session>, StoreError>;
 
@@ -98,7 +111,8 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::Busy`] if the session has a run that is not over.
+    /// Fails with [`StoreError::Busy`] if the session has a run that is not over, and with
+    /// [`StoreError::Repeated`] if the store knows the request.
     async fn start_run(&self, key: &SessionKey, run: NewRun, lease: Duration) -> Result<Lease, StoreError>;
 
     /// Returns a run.
@@ -107,6 +121,21 @@ pub trait SessionStore: Send + Sync {
     ///
     /// Fails with [`StoreError::RunNotFound`] if the tenant has no run with this id.
     async fn run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError>;
+
+    /// Returns the runs of the session, the latest first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::SessionNotFound`] if there is no session.
+    async fn runs(&self, key: &SessionKey, limit: u32) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns the id of the run that `request` has started or sent a message to. `None` if the
+    /// store does not know the request.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::OtherRequest`] if the id belongs to another request.
+    async fn handled_by(&self, tenant: &str, request: &RequestKey) -> Result<Option<String>, StoreError>;
 
     /// Returns the id of the run of the session that is not over.
     ///
@@ -142,7 +171,8 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::LeaseLost`] if another process has acquired the run.
+    /// Fails with [`StoreError::LeaseLost`] if another process has acquired the run, and with
+    /// [`StoreError::Repeated`] if the store knows the request of the update.
     async fn save(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError>;
 
     /// Stores the decision about a call. The same decision again is no error.
@@ -167,8 +197,8 @@ pub trait SessionStore: Send + Sync {
     async fn decisions(&self, tenant: &str, run: &str) -> Result<Decisions, StoreError>;
 
     /// Appends events of a run to the events of its session, and returns the number of the last
-    /// one. Events are numbered from 1 for each session. The store keeps a bounded number of the
-    /// latest ones.
+    /// one. Events are numbered from 1 for each session. The store keeps the latest ones, a bounded
+    /// number and size.
     ///
     /// # Errors
     ///
@@ -181,7 +211,8 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::SessionNotFound`] if there is no session.
+    /// Fails with [`StoreError::SessionNotFound`] if there is no session, and with
+    /// [`StoreError::EventsExpired`] if the store has deleted some of these events.
     async fn events(
         &self,
         key: &SessionKey,

@@ -101,6 +101,15 @@ pub enum RunEvent {
         /// The progress, as reported by the tool.
         progress: Progress,
     },
+    /// An agent that runs inside a call, as a tool, has emitted an event. Its last event,
+    /// [`Done`](Self::Done), is left out: [`CallFinished`](Self::CallFinished) or
+    /// [`CallPending`](Self::CallPending) of the call follows.
+    Nested {
+        /// The id of the call.
+        call_id: String,
+        /// The event. Its call ids are those of the inner run.
+        event: Box<RunEvent>,
+    },
     /// A tool call succeeded or failed.
     CallFinished {
         /// The result of the finished call.

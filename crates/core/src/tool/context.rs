@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Attempt, FailedAttempts, HostState, call_scope::CallScope};
 use crate::{
+    RunEvent,
     call::{Approvals, Decision, ResumedCall, ToolError},
     panic_log::log_panic_text,
     usage::{Usage, UsageMeter},
@@ -98,7 +100,8 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// A receiver for the progress reports of tool calls.
+/// A receiver for the progress reports of tool calls, and for the events of agents that run inside
+/// calls.
 ///
 /// # Examples
 ///
@@ -121,10 +124,17 @@ pub struct Progress {
 /// cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
 /// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
 /// ```
+#[async_trait]
 pub trait ProgressSink: Send + Sync {
     /// Receives a progress report of the call with the id `call_id`. The method runs on the task of
     /// the tool, so it must return quickly.
     fn report(&self, call_id: &str, progress: Progress);
+
+    /// Receives an event of an agent that runs inside the call with the id `call_id`. Waits while
+    /// the reader of the events is slow. Default: the event is ignored.
+    async fn report_event(&self, call_id: &str, event: RunEvent) {
+        let _ = (call_id, event);
+    }
 }
 
 impl ToolContext {
@@ -393,9 +403,14 @@ struct Relay {
     call_id: Arc<str>,
 }
 
+#[async_trait]
 impl ProgressSink for Relay {
     fn report(&self, _call_id: &str, progress: Progress) {
         self.host.report(&self.call_id, progress);
+    }
+
+    async fn report_event(&self, _call_id: &str, event: RunEvent) {
+        self.host.report_event(&self.call_id, event).await;
     }
 }
 

@@ -14,6 +14,7 @@ use futures::{
 use haft_core::{
     RunEvent, RunOutput,
     agent::AgentError,
+    export::async_trait,
     tool::{Progress, ProgressSink},
 };
 use tokio::sync::mpsc;
@@ -60,13 +61,14 @@ impl EventSink {
     }
 }
 
-/// A progress sink that forwards progress updates of tool calls to the reader of the run's events
-/// and to the progress sink of the host program.
+/// A progress sink that forwards progress updates of tool calls, and the events of agents inside
+/// calls, to the reader of the run's events and to the progress sink of the host program.
 pub(super) struct ProgressRelay {
     pub(super) events: EventSink,
     pub(super) host: Option<Arc<dyn ProgressSink>>,
 }
 
+#[async_trait]
 impl ProgressSink for ProgressRelay {
     fn report(&self, call_id: &str, progress: Progress) {
         // `try_send` drops the progress while the buffer is full: a slow reader must not block the
@@ -78,6 +80,11 @@ impl ProgressSink for ProgressRelay {
         if let Some(host) = &self.host {
             host.report(call_id, progress);
         }
+    }
+
+    async fn report_event(&self, call_id: &str, event: RunEvent) {
+        let nested = || RunEvent::Nested { call_id: call_id.to_owned(), event: Box::new(event) };
+        self.events.emit(nested).await;
     }
 }
 

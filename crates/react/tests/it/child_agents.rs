@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use futures::StreamExt as _;
 use haft_core::{
-    RunInput, Schema, Tool as _, ToolDefinition, ToolExt as _, ToolName, Toolset,
+    RunEvent, RunInput, Schema, Tool as _, ToolDefinition, ToolExt as _, ToolName, Toolset,
     agent::{AgentErrorKind, RunLimits, SuspendedRun},
     call::{Decision, Decisions, FailureKind, PendingCall, PendingKind},
     tool::{DynamicTool, RunContext},
@@ -75,6 +76,60 @@ async fn answer_of_a_child_is_the_result() {
     assert_eq!(answer.steps[0].result.model_text(), "It costs 3.");
     let definition = model.requests()[0].tools.get("buy").unwrap().definition().to_string();
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
+}
+
+/// The events of a run include those of its child runs, at any depth.
+#[tokio::test]
+async fn events_of_a_child_are_nested() {
+    let adds = || ScriptedModel::new().reply_calls([("1", "add", r#"{"x":1,"y":2}"#)]).reply_text("3.");
+    let grandchild = agent(adds(), calculator()).into_tool("count", "Counts.");
+    let child =
+        ScriptedModel::new().reply_calls([("2", "count", r#"{"task":"Add."}"#)]).reply_text("It is 3.");
+    let child = agent(child, Toolset::new().with_tool(grandchild));
+    let model =
+        ScriptedModel::new().reply_calls([("3", "buy", r#"{"task":"A pen."}"#)]).reply_text("Bought for 3.");
+    let mut events = parent(model, child).stream("Buy a pen.");
+    let mut kinds = Vec::new();
+    while let Some(event) = events.next().await {
+        let mut event = event.unwrap();
+        let mut path = String::new();
+        while let RunEvent::Nested { call_id, event: inner } = event {
+            path += &format!("{call_id}/");
+            event = *inner;
+        }
+        let json = serde_json::to_value(&event).unwrap();
+        kinds.push(format!("{path}{}", json["type"].as_str().unwrap()));
+    }
+    expect![[r#"
+        request_started
+        call_announced
+        arguments_delta
+        request_finished
+        call_started
+        3/request_started
+        3/call_announced
+        3/arguments_delta
+        3/request_finished
+        3/call_started
+        3/2/request_started
+        3/2/call_announced
+        3/2/arguments_delta
+        3/2/request_finished
+        3/2/call_started
+        3/2/call_finished
+        3/2/request_started
+        3/2/text_delta
+        3/2/request_finished
+        3/call_finished
+        3/request_started
+        3/text_delta
+        3/request_finished
+        call_finished
+        request_started
+        text_delta
+        request_finished
+        done"#]]
+    .assert_eq(&kinds.join("\n"));
 }
 
 /// A suspended child agent suspends its parent. The ids of the child's calls are unique in the

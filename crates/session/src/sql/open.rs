@@ -123,8 +123,11 @@ impl SqlStore {
                 pool.execute(sqlx::AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"))).await;
             mark.map_err(|error| unavailable(error.into()))?;
         }
-        let migration = (1, "first", include_str!("../../migrations/0001.sqlite.sql"));
-        Self::migrated(pool, Kind::Sqlite, place, &[migration]).await
+        let migrations = [
+            (1, "first", include_str!("../../migrations/0001.sqlite.sql")),
+            (2, "requests and bounds of events", include_str!("../../migrations/0002.sqlite.sql")),
+        ];
+        Self::migrated(pool, Kind::Sqlite, place, &migrations).await
     }
 
     #[cfg(feature = "postgres")]
@@ -135,8 +138,11 @@ impl SqlStore {
         let pool = AnyPoolOptions::new().max_connections(CONNECTIONS).connect(url).await;
         let pool =
             pool.map_err(|error| StoreError::Unavailable { place: place.clone(), source: error.into() })?;
-        let migration = (1, "first", include_str!("../../migrations/0001.postgres.sql"));
-        Self::migrated(pool, Kind::Postgres, place, &[migration]).await
+        let migrations = [
+            (1, "first", include_str!("../../migrations/0001.postgres.sql")),
+            (2, "requests and bounds of events", include_str!("../../migrations/0002.postgres.sql")),
+        ];
+        Self::migrated(pool, Kind::Postgres, place, &migrations).await
     }
 
     /// Applies the new `migrations`: pairs of a version, a name and statements.

@@ -10,7 +10,7 @@ use sqlx::{query, query_as, query_scalar};
 
 use super::{SqlStore, Write, entries::EntryRow, from_row, later, unreadable, unsigned};
 use crate::{
-    EntryBody, Lease, NewRun, RunStatus, RunUpdate, SessionKey, StoreError, StoredRun,
+    EntryBody, Lease, NewRun, RunStatus, RunSummary, RunUpdate, SessionKey, StoreError, StoredRun,
     conversation::transcript,
 };
 
@@ -25,21 +25,38 @@ struct RunRow {
     usage: String,
     token: Option<String>,
     owned_until: i64,
+    first_event: i64,
     created_at: i64,
     updated_at: i64,
 }
 
-from_row!(RunRow { pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at });
+from_row!(RunRow {
+    pk,
+    session,
+    id,
+    status,
+    base,
+    state,
+    usage,
+    token,
+    owned_until,
+    first_event,
+    created_at,
+    updated_at
+});
 
 impl RunRow {
     fn status(&self) -> Result<RunStatus, StoreError> {
-        let status = serde_json::Value::from(self.status.as_str());
-        serde_json::from_value(status).map_err(unreadable("run"))
+        status_of(&self.status)
     }
 }
 
-const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at \
-                   FROM runs WHERE tenant = $1 AND id = $2";
+fn status_of(text: &str) -> Result<RunStatus, StoreError> {
+    serde_json::from_value(serde_json::Value::from(text)).map_err(unreadable("run"))
+}
+
+const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, first_event, \
+                   created_at, updated_at FROM runs WHERE tenant = $1 AND id = $2";
 
 /// The id of the run of a session that is not over.
 const ACTIVE_RUN: &str = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
@@ -51,9 +68,13 @@ impl SqlStore {
         run: NewRun,
         time: Duration,
     ) -> Result<Lease, StoreError> {
-        let NewRun { id, messages, state, expected, is_fresh } = run;
+        let NewRun { id, messages, state, expected, is_fresh, request } = run;
         let mut write = self.write().await?;
         let session = self.lock_session(&mut write, key).await?;
+        if let Some(request) = &request {
+            // The run of the first attempt may still be active.
+            self.check_new(&mut write, key.tenant(), request).await?;
+        }
         let active = query_scalar(ACTIVE_RUN).bind(session.pk).fetch_optional(&mut *write.tx).await;
         if let Some(active) = active.map_err(|error| self.error(error))? {
             return Err(StoreError::Busy(active));
@@ -68,15 +89,15 @@ impl SqlStore {
         let now = lease.until.unix_millis() - super::millis(time);
         let usage = serde_json::to_string(&haft_core::usage::Usage::default()).unwrap_or_default();
         let sql = "INSERT INTO runs (session, tenant, id, status, base, state, usage, token, owned_until, created_at, \
-                   updated_at) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9)";
-        let insert = query(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(if is_fresh {
-            0
-        } else {
-            session.head
-        });
+                   updated_at, first_event) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9, $10) RETURNING pk";
+        let base = if is_fresh { 0 } else { session.head };
+        let insert = query_scalar(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(base);
         let insert = insert.bind(state.to_string()).bind(usage).bind(&lease.token);
-        let insert = insert.bind(lease.until.unix_millis()).bind(now);
-        insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        let insert = insert.bind(lease.until.unix_millis()).bind(now).bind(session.last_event + 1);
+        let run: i64 = insert.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        if let Some(request) = &request {
+            self.insert_request(&mut write, key.tenant(), request, run, now).await?;
+        }
         self.commit(write).await?;
         Ok(lease)
     }
@@ -119,9 +140,7 @@ impl SqlStore {
     pub(super) async fn read_run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError> {
         let failed = |error| self.error(error);
         // The state and the messages are from the same write.
-        let begin =
-            if self.kind.is_sqlite() { "BEGIN" } else { "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
-        let mut read = self.pool.begin_with(begin).await.map_err(failed)?;
+        let mut read = self.read().await?;
         let row = query_as(RUN).bind(tenant).bind(run).fetch_optional(&mut *read).await.map_err(failed)?;
         let row: RunRow = row.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))?;
         let session = query_scalar("SELECT id FROM sessions WHERE pk = $1").bind(row.session);
@@ -145,9 +164,32 @@ impl SqlStore {
             state: serde_json::from_str(&row.state).map_err(unreadable("run"))?,
             usage: serde_json::from_str(&row.usage).map_err(unreadable("run"))?,
             transcript: messages,
+            first_event: unsigned(row.first_event),
             created_at: Timestamp::from_unix_millis(row.created_at),
             updated_at: Timestamp::from_unix_millis(row.updated_at),
         })
+    }
+
+    pub(super) async fn list_runs(
+        &self,
+        key: &SessionKey,
+        limit: u32,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        let session = self.find_session(key).await?;
+        let sql = "SELECT id, status, usage, created_at, updated_at FROM runs WHERE session = $1 \
+                   ORDER BY pk DESC LIMIT $2";
+        let rows = query_as(sql).bind(session.pk).bind(i64::from(limit)).fetch_all(&self.pool).await;
+        let rows: Vec<(String, String, String, i64, i64)> = rows.map_err(|error| self.error(error))?;
+        let read = |(id, status, usage, created_at, updated_at): (String, String, String, i64, i64)| {
+            Ok(RunSummary {
+                id,
+                status: status_of(&status)?,
+                usage: serde_json::from_str(&usage).map_err(unreadable("run"))?,
+                created_at: Timestamp::from_unix_millis(created_at),
+                updated_at: Timestamp::from_unix_millis(updated_at),
+            })
+        };
+        rows.into_iter().map(read).collect()
     }
 
     pub(super) async fn find_active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {
@@ -203,7 +245,7 @@ impl SqlStore {
     }
 
     pub(super) async fn save_run(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError> {
-        let RunUpdate { messages, state, status, usage, events, is_released } = update;
+        let RunUpdate { messages, state, status, usage, events, is_released, request } = update;
         // A transaction never waits for a second connection of the pool.
         let session = self.find_run(&lease.tenant, &lease.run).await?.session;
         let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
@@ -217,6 +259,10 @@ impl SqlStore {
         // The session is locked first, as in every other transaction.
         let session = self.lock_session(&mut write, &key).await?;
         let row = self.lock_owned(&mut write, lease).await?;
+        if let Some(request) = &request {
+            let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
+            self.insert_request(&mut write, &lease.tenant, request, row.pk, now).await?;
+        }
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
         let head = match messages.is_empty() {
             true => session.head,

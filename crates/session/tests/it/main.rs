@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod files;
+mod formats;
 mod postgres;
 mod server;
 mod writers;

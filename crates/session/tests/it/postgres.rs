@@ -60,7 +60,7 @@ async fn newer_format_is_refused() {
     // The second failure is the same: the first one holds no lock.
     for _ in 0..2 {
         let error = open_error(&url, &[server::PASSWORD]).await;
-        assert!(matches!(error, StoreError::Newer { found: 7, known: 1, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Newer { found: 7, known: 2, .. }), "{error:?}");
     }
 }
 
