@@ -1,6 +1,7 @@
 //! Integration tests of `haft-session`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking")]
 
+mod disk_full;
 mod files;
 mod formats;
 mod postgres;
