@@ -6,7 +6,7 @@ use axum::{
     Json,
     body::Bytes,
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response, sse::Event},
 };
 use futures::{StreamExt as _, stream::BoxStream};
@@ -16,48 +16,85 @@ use haft_core::{
     toolset::ListContext,
 };
 use haft_session::{RunStatus, SessionKey};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::{
-    error::ApiError,
-    runs::{OnActive, describe, events_of, start_or_send},
-    server::{Caller, OfferedTools, Shared, read_json},
+    client::{ClientGuard, Leaving, OnDisconnect},
+    error::{ApiError, ErrorBody, Failures},
+    runs::{OnActive, RunBody, Started, describe, start_or_send},
+    server::{Caller, OfferedTools, Shared, read_json, reject_request_key, request_key},
     sse,
     stored::RunRequest,
 };
 
 /// The body of `POST /chat`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ChatRequest {
+pub(crate) struct ChatRequest {
+    /// The last message is the question, of the role `user`. With a session, the others are ignored:
+    /// the store has the earlier conversation.
+    #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
+    /// The conversation in which the question and the answer are stored.
+    #[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$")]
     session_id: Option<String>,
+    /// `true` offers the tools to the model.
     #[serde(default)]
     use_tools: bool,
+    /// `true` sends the earlier conversation to the model.
     #[serde(default)]
     use_memory: bool,
+    /// The tools to offer. Default: all.
     available_tools: Option<Vec<String>>,
+    /// `true` streams the events of the run.
     #[serde(default)]
     stream: bool,
     #[serde(default)]
     on_active: OnActive,
+    #[serde(default)]
+    on_disconnect: OnDisconnect,
+    /// The seconds before a run is cancelled whose client has left. It goes on if another client
+    /// reads its events by then. Default: 0.
+    #[serde(default)]
+    #[schema(maximum = 3600)]
+    grace_seconds: u32,
 }
 
 /// A message of a client.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChatMessage {
     role: Role,
     content: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+/// The role of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Role {
+pub(crate) enum Role {
     System,
     User,
     Assistant,
+}
+
+/// An answer.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChatAnswer {
+    #[serde(flatten)]
+    run: RunBody,
+    /// The reason, if there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// The names of the called tools.
+    tools_used: BTreeSet<String>,
+    /// Each with `id`, `name` and `arguments`.
+    #[schema(value_type = Vec<Object>)]
+    tool_calls: Vec<Value>,
+    /// Each with `call_id`, `name`, `success`, `result`, `error` and `warning`.
+    #[schema(value_type = Vec<Object>)]
+    tool_results: Vec<Value>,
 }
 
 impl ChatMessage {
@@ -92,12 +129,30 @@ pub(crate) async fn offered(
     Ok(OfferedTools(Some(BTreeSet::from_iter(available))))
 }
 
+/// Ask a question.
+///
+/// Without `session_id`, nothing is stored. With the status 202, a call waits for a decision.
+#[utoipa::path(
+    post, path = "/chat", tag = "chat",
+    params(("Idempotency-Key" = Option<String>, Header, description =
+        "A key of the client for a question to a stored conversation. A repeated request starts nothing, \
+         and returns the answer of the first one.")),
+    request_body = ChatRequest,
+    responses(
+        (status = 200, content((ChatAnswer = "application/json"), (String = "text/event-stream"))),
+        (status = 202, body = ChatAnswer, description = "A call waits for a decision."),
+        (status = 409, body = ErrorBody, description = "The run was cancelled, or is a conflict."),
+        Failures,
+    )
+)]
 pub(crate) async fn chat(
     State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let mut request: ChatRequest = read_json(&body)?;
+    let leaving = Leaving::new(request.on_disconnect, request.grace_seconds)?;
     let Some(last) = request.messages.pop().filter(|message| message.role == Role::User) else {
         return Err(ApiError::invalid("`messages` must end with a message of the role `user`"));
     };
@@ -105,6 +160,7 @@ pub(crate) async fn chat(
     let context = caller.context(tools);
     let earlier = request.messages.into_iter().map(ChatMessage::into_message);
     let Some(session) = request.session_id else {
+        reject_request_key(&headers)?;
         if request.use_memory {
             return Err(ApiError::invalid("`use_memory` needs a `session_id`"));
         }
@@ -114,37 +170,44 @@ pub(crate) async fn chat(
         return answer_once(&shared, input, request.stream).await;
     };
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), session)?);
+    let mut new = RunRequest { context, is_fresh: !request.use_memory, ..RunRequest::default() };
     // The store has the earlier conversation.
-    let messages = vec![last.into_message()];
-    let request_of_run = RunRequest { messages, context, is_fresh: !request.use_memory };
-    let after = stored.store().create(&key, None).await?.last_event;
-    let (run, _) = start_or_send(stored, &key, request_of_run, request.on_active).await?;
-    let live = stored.live().get(caller.tenant(), &run);
-    if request.stream && live.is_some() {
-        return Ok(events_of(stored, key, Some(run), after).into_response());
+    new.messages = vec![last.into_message()];
+    new.key = request_key(&headers, "/chat", &body)?;
+    let before = stored.store().create(&key, None).await?.last_event;
+    let started = start_or_send(stored, &key, new, request.on_active).await?;
+    let live = stored.live().get(caller.tenant(), started.run());
+    // Other clients depend on a run that was active before.
+    let leaving = if started.is_new() { leaving } else { Leaving::Continue };
+    let guard = live.clone().map(|live| ClientGuard::new(leaving, live, stored.live().numbers(&key)));
+    let after = match &started {
+        Started::Repeated(_) => None,
+        _ => Some(before),
+    };
+    let run = started.into_run();
+    if request.stream && (live.is_some() || after.is_none()) {
+        return Ok(sse::events_of(stored, key, Some(run), after, guard).into_response());
     }
     // A run that waits, and has only received the message, is not driven.
     if let Some(live) = live {
         live.ended.cancelled().await;
     }
-    let mut body = describe(stored.store().run(caller.tenant(), &run).await?)?;
-    let status = match body["status"].as_str() {
-        Some("finished") => StatusCode::OK,
-        Some("suspended" | "active") => StatusCode::ACCEPTED,
-        Some("cancelled") => StatusCode::CONFLICT,
+    let body = describe(stored.store().run(caller.tenant(), &run).await?)?;
+    let status = match body.status() {
+        RunStatus::Finished => StatusCode::OK,
+        RunStatus::Suspended | RunStatus::Active => StatusCode::ACCEPTED,
+        RunStatus::Cancelled => StatusCode::CONFLICT,
         _ => StatusCode::BAD_GATEWAY,
     };
-    if status.is_client_error() || status.is_server_error() {
-        body["detail"] = format!("the run is {}", body["status"].as_str().unwrap_or_default()).into();
-    }
-    add_tools(&mut body);
-    Ok((status, Json(body)).into_response())
+    Ok((status, Json(ChatAnswer::new(body))).into_response())
 }
 
 /// Runs the agent without a session.
 async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<Response, ApiError> {
+    let slot = shared.take_slot()?;
     if stream {
-        let events = shared.agent.stream(input).map(|event| {
+        let events = shared.agent.stream(input).map(move |event| {
+            let _slot = &slot;
             let data = match event {
                 Ok(RunEvent::Done { output }) => sse::output_event(&output),
                 Ok(event) => json!(event),
@@ -158,10 +221,8 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
     let output = shared.agent.run(input).await.map_err(|error| ApiError::from(&*error.kind))?;
     match output {
         RunOutput::Answer(answer) => {
-            let status = RunStatus::Finished;
-            let mut body = json!({"status": status, "text": answer.text, "agent_steps": answer.steps, "usage": answer.usage});
-            add_tools(&mut body);
-            Ok(Json(body).into_response())
+            let run = RunBody::answered(answer.text.clone(), answer.steps.clone(), answer.usage);
+            Ok(Json(ChatAnswer::new(run)).into_response())
         }
         RunOutput::Suspended(_) => Err(ApiError::new(
             StatusCode::CONFLICT,
@@ -170,21 +231,23 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
     }
 }
 
-/// Adds the lists of tools, calls and results to a body with `agent_steps`.
-fn add_tools(body: &mut Value) {
-    let steps: Vec<AgentStep> = serde_json::from_value(body["agent_steps"].take()).unwrap_or_default();
-    let used: BTreeSet<_> = steps.iter().map(|step| step.tool_name.as_str()).collect();
-    let calls = steps
-        .iter()
-        .map(|step| json!({"id": step.result.call_id, "name": step.tool_name, "arguments": step.tool_args}));
-    let results = steps.iter().map(|step| {
-        let mut result = step.result.to_json();
-        result["call_id"] = step.result.call_id.as_str().into();
-        result["name"] = step.tool_name.as_str().into();
-        result
-    });
-    body["tools_used"] = json!(used);
-    body["tool_calls"] = calls.collect();
-    body["tool_results"] = results.collect();
-    body["agent_steps"] = json!(steps);
+impl ChatAnswer {
+    /// Creates the answer of a run, with its tools, calls and results.
+    fn new(run: RunBody) -> Self {
+        let steps: &[AgentStep] = run.steps();
+        let call = |step: &AgentStep| json!({"id": step.result.call_id, "name": step.tool_name, "arguments": step.tool_args});
+        let result = |step: &AgentStep| {
+            let mut result = step.result.to_json();
+            result["call_id"] = step.result.call_id.as_str().into();
+            result["name"] = step.tool_name.as_str().into();
+            result
+        };
+        Self {
+            detail: run.failure(),
+            tools_used: steps.iter().map(|step| step.tool_name.clone()).collect(),
+            tool_calls: steps.iter().map(call).collect(),
+            tool_results: steps.iter().map(result).collect(),
+            run,
+        }
+    }
 }

@@ -7,7 +7,8 @@ use axum::{
 };
 use haft_core::agent::AgentErrorKind;
 use haft_session::{InvalidId, StoreError};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::stored::StoredRunError;
 
@@ -16,6 +17,59 @@ use crate::stored::StoredRunError;
 pub(crate) struct ApiError {
     status: StatusCode,
     detail: String,
+}
+
+/// The body of an error response.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    /// The fault, its place and the remedy.
+    pub(crate) detail: String,
+}
+
+/// The error responses of all routes.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "a description, which has no value")]
+pub(crate) enum Failures {
+    /// The path, the query or a header is invalid.
+    #[response(status = 400)]
+    Invalid(ErrorBody),
+    /// The bearer token is missing or unknown.
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// The host, the origin, the scopes of the token or the rules of a tool do not permit the request.
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// There is no such tool, session, run or waiting call for this principal.
+    #[response(status = 404)]
+    NotFound(ErrorBody),
+    /// The body did not arrive in time.
+    #[response(status = 408)]
+    TimedOut(ErrorBody),
+    /// The request does not fit the state of the session or the run.
+    #[response(status = 409)]
+    Conflict(ErrorBody),
+    /// The body is too long.
+    #[response(status = 413)]
+    TooLong(ErrorBody),
+    /// The body is invalid.
+    #[response(status = 422)]
+    Unprocessable(ErrorBody),
+    /// The client sends too many requests, or the run has reached a limit.
+    #[response(status = 429)]
+    TooMany(ErrorBody),
+    /// The request failed.
+    #[response(status = 500)]
+    Failed(ErrorBody),
+    /// The model failed.
+    #[response(status = 502)]
+    ModelFailed(ErrorBody),
+    /// The server has too much work, shuts down, or cannot reach its store. `Retry-After` has the
+    /// seconds to wait.
+    #[response(status = 503)]
+    Unavailable(ErrorBody),
+    /// The store is full.
+    #[response(status = 507)]
+    Full(ErrorBody),
 }
 
 impl ApiError {
@@ -30,11 +84,15 @@ impl ApiError {
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
+
+    pub(crate) fn overloaded() -> Self {
+        StoredRunError::Overloaded.into()
+    }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(json!({"detail": self.detail}))).into_response();
+        let mut response = (self.status, Json(ErrorBody { detail: self.detail })).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
         }
@@ -42,9 +100,28 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// Converts a plain-text error, of the access rules or of the router, to the form of the others.
+pub(crate) async fn with_json_error(response: Response) -> Response {
+    let is_json = |value: &header::HeaderValue| value.as_bytes().starts_with(b"application/json");
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, 16 * 1024).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    let reason = parts.status.canonical_reason().unwrap_or_default().to_lowercase();
+    let detail = if text.is_empty() { reason } else { text };
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::CONTENT_TYPE);
+    let (json, body) = Json(ErrorBody { detail }).into_response().into_parts();
+    parts.headers.extend(json.headers);
+    Response::from_parts(parts, body)
+}
+
 impl From<InvalidId> for ApiError {
     fn from(error: InvalidId) -> Self {
-        Self::invalid(error.to_string())
+        Self::new(StatusCode::BAD_REQUEST, error.to_string())
     }
 }
 
@@ -57,7 +134,10 @@ impl From<StoreError> for ApiError {
             | StoreError::Owned { .. }
             | StoreError::RunOver(_)
             | StoreError::SessionExists(_)
+            | StoreError::Repeated { .. }
             | StoreError::OtherDecision { .. } => StatusCode::CONFLICT,
+            // The header field `Idempotency-Key`, section 2.7 of its draft.
+            StoreError::OtherRequest(_) => StatusCode::UNPROCESSABLE_ENTITY,
             StoreError::Full(_) => {
                 tracing::error!(%error, "the store is full");
                 return Self::new(StatusCode::INSUFFICIENT_STORAGE, "the store is full");

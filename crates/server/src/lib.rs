@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 mod chat;
+mod client;
 mod error;
 mod live;
+mod openapi;
 mod runs;
 mod server;
 mod sessions;

@@ -7,8 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream::BoxStream};
-use haft_core::{Message, RunEvent};
-use haft_react::run::Delivery;
+use haft_core::RunEvent;
 use haft_session::{SessionKey, SessionStore};
 use serde_json::Value;
 use tokio::{
@@ -17,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::stored::Reply;
+use crate::stored::Sent;
 
 /// The time for which events are collected before they are stored together.
 const BATCH_TIME: Duration = Duration::from_millis(40);
@@ -28,10 +27,12 @@ const BATCH_EVENTS: usize = 64;
 /// A run that this process drives.
 #[derive(Clone)]
 pub(crate) struct LiveRun {
-    pub(crate) inbox: mpsc::Sender<(Message, Delivery, Reply)>,
+    pub(crate) inbox: mpsc::Sender<Sent>,
     pub(crate) cancellation: CancellationToken,
     /// Cancelled after the run has ended or waits, and this is stored.
     pub(crate) ended: CancellationToken,
+    /// Cancelled when the client has left that the run depends on.
+    pub(crate) left: CancellationToken,
 }
 
 /// The runs that this process drives, and the numbers of the last events of their sessions.
@@ -101,17 +102,25 @@ pub(crate) async fn write_events(
 /// Adds `event` to `batch`. A delta is appended to a delta of the same kind and call.
 fn push(batch: &mut Vec<Value>, event: &RunEvent) {
     let Ok(event) = serde_json::to_value(event) else { return };
+    let is_joined = batch.last_mut().is_some_and(|last| join(last, &event));
+    if !is_joined {
+        batch.push(event);
+    }
+}
+
+/// Appends the text of the delta `event` to the delta `last`. Returns `false` if they are no deltas
+/// of the same kind and call.
+fn join(last: &mut Value, event: &Value) -> bool {
+    if last["type"] != event["type"] || last["call_id"] != event["call_id"] {
+        return false;
+    }
     let text = match event["type"].as_str() {
         Some("text_delta" | "reasoning_delta") => "text",
         Some("arguments_delta") => "arguments",
-        _ => return batch.push(event),
+        Some("nested") => return join(&mut last["event"], &event["event"]),
+        _ => return false,
     };
-    match batch.last_mut() {
-        Some(last) if last["type"] == event["type"] && last["call_id"] == event["call_id"] => {
-            if let (Value::String(last), Some(new)) = (&mut last[text], event[text].as_str()) {
-                last.push_str(new);
-            }
-        }
-        _ => batch.push(event),
-    }
+    let (Value::String(last), Some(new)) = (&mut last[text], event[text].as_str()) else { return false };
+    last.push_str(new);
+    true
 }

@@ -1,4 +1,5 @@
 //! The routes of runs.
+#![allow(unused_qualifications, reason = "the code of `utoipa::path` has full paths")]
 
 use std::sync::Arc;
 
@@ -9,22 +10,29 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use haft_core::{Message, call::Decision, message::MessageBody};
+use haft_core::{
+    Message,
+    agent::AgentStep,
+    call::{Decision, PendingCall},
+    message::MessageBody,
+    usage::Usage,
+};
 use haft_react::run::Delivery;
 use haft_session::{RunStatus, SessionKey, StoreError};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     chat::{ChatMessage, offered},
-    error::ApiError,
-    server::{Caller, OfferedTools, Shared, read_json},
+    client::{ClientGuard, Leaving, OnDisconnect},
+    error::{ApiError, Failures},
+    server::{Caller, OfferedTools, Shared, read_json, request_key},
     sse,
     stored::{RunRequest, StoredAgent, StoredRunError, load},
 };
 
 /// What a new message does while the session has a run that is not over.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnActive {
     /// The message is rejected.
@@ -39,12 +47,16 @@ pub(crate) enum OnActive {
 }
 
 /// The body of `POST /sessions/{id}/runs`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct StartRequest {
+pub(crate) struct StartRequest {
+    /// The new messages.
+    #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
+    /// `true` offers the tools to the model. Default: `true`.
     #[serde(default = "yes")]
     use_tools: bool,
+    /// The tools to offer. Default: all.
     available_tools: Option<Vec<String>>,
     #[serde(default)]
     on_active: OnActive,
@@ -54,37 +66,97 @@ fn yes() -> bool {
     true
 }
 
+/// A started run, or the active run that has received the messages.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StartedRun {
+    run_id: String,
+    session_id: String,
+    /// `false` if the run was active before.
+    is_new: bool,
+}
+
+/// Start a run of a conversation, which is created if there is none.
+///
+/// The run does not depend on the client. If the conversation has a run that is not over, `on_active`
+/// decides.
+#[utoipa::path(
+    post, path = "/sessions/{id}/runs", tag = "runs",
+    params(
+        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"),
+        ("Idempotency-Key" = Option<String>, Header, description =
+            "A key of the client for this request. A repeated request starts nothing, and returns the run of the \
+             first one."),
+    ),
+    request_body = StartRequest,
+    responses(
+        (status = 201, body = StartedRun, description = "The run has started."),
+        (status = 202, body = StartedRun, description = "The active run has received the messages."),
+        Failures,
+    )
+)]
 pub(crate) async fn start(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let StartRequest { messages, use_tools, available_tools, on_active } = read_json(&body)?;
+    let request = request_key(&headers, &format!("/sessions/{id}/runs"), &body)?;
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
     let tools = offered(&shared, &caller, use_tools, available_tools).await?;
     let messages: Vec<_> = messages.into_iter().map(ChatMessage::into_message).collect();
     if messages.is_empty() {
         return Err(ApiError::invalid("`messages` is empty"));
     }
-    let request = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
-    let (run, is_new) = start_or_send(stored, &key, request, on_active).await?;
+    let mut new = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
+    new.key = request;
+    let started = start_or_send(stored, &key, new, on_active).await?;
+    let is_new = started.is_new();
     let status = if is_new { StatusCode::CREATED } else { StatusCode::ACCEPTED };
-    let body = json!({"run_id": run, "session_id": key.id(), "is_new": is_new});
+    let body = StartedRun { run_id: started.into_run(), session_id: key.id().to_owned(), is_new };
     Ok((status, Json(body)).into_response())
 }
 
-/// Starts a run. If the session has a run that is not over, does what `on_active` says. Returns the
-/// id of the run, and `true` if it is new.
+/// The run that handles new messages.
+pub(crate) enum Started {
+    /// A new run.
+    New(String),
+    /// The run was active, and has received the messages.
+    Sent(String),
+    /// The request was handled before, by this run.
+    Repeated(String),
+}
+
+impl Started {
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self, Self::New(_))
+    }
+
+    pub(crate) fn run(&self) -> &str {
+        match self {
+            Self::New(run) | Self::Sent(run) | Self::Repeated(run) => run,
+        }
+    }
+
+    pub(crate) fn into_run(self) -> String {
+        match self {
+            Self::New(run) | Self::Sent(run) | Self::Repeated(run) => run,
+        }
+    }
+}
+
+/// Starts a run. If the session has a run that is not over, does what `on_active` says.
 pub(crate) async fn start_or_send(
     stored: &StoredAgent,
     key: &SessionKey,
-    mut request: RunRequest,
+    request: RunRequest,
     on_active: OnActive,
-) -> Result<(String, bool), ApiError> {
+) -> Result<Started, ApiError> {
     for _ in 0..8 {
         let active = match stored.start(key, request.clone()).await {
-            Ok(run) => return Ok((run, true)),
+            Ok(run) => return Ok(Started::New(run)),
+            Err(StoredRunError::Store(StoreError::Repeated { run })) => return Ok(Started::Repeated(run)),
             Err(StoredRunError::Store(StoreError::Busy(active))) => active,
             Err(error) => return Err(error.into()),
         };
@@ -97,16 +169,9 @@ pub(crate) async fn start_or_send(
                 continue;
             }
         };
-        let mut sent = Ok(());
-        while let Some(message) = request.messages.first().cloned() {
-            sent = stored.send(key.tenant(), &active, message, delivery).await;
-            if sent.is_err() {
-                break;
-            }
-            request.messages.remove(0);
-        }
-        match sent {
-            Ok(()) => return Ok((active, false)),
+        let RunRequest { messages, key: request_key, .. } = request.clone();
+        match stored.send(key.tenant(), &active, messages, delivery, request_key).await {
+            Ok(()) => return Ok(Started::Sent(active)),
             // The run ended in the meantime: a new one can start.
             Err(StoredRunError::Store(StoreError::RunOver(_))) => {}
             Err(error) => return Err(error.into()),
@@ -115,129 +180,276 @@ pub(crate) async fn start_or_send(
     Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "other runs of the session begin all the time"))
 }
 
+/// A run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    /// `active`, `suspended`, `finished`, `failed` or `cancelled`.
+    #[schema(value_type = String)]
+    status: RunStatus,
+    /// The answer of a finished run.
+    text: Option<String>,
+    /// The calls that wait for a decision, each with `call` and `pending`.
+    #[schema(value_type = Vec<Object>)]
+    pending: Vec<PendingCall>,
+    /// The calls of the run with their results.
+    #[schema(value_type = Vec<Object>)]
+    agent_steps: Vec<AgentStep>,
+    /// The tokens and the cost.
+    #[schema(value_type = Object)]
+    usage: Usage,
+}
+
+impl RunBody {
+    /// Creates the body of a run that is not stored.
+    pub(crate) fn answered(text: String, agent_steps: Vec<AgentStep>, usage: Usage) -> Self {
+        let (run_id, session_id, pending) = (None, None, Vec::new());
+        Self {
+            run_id,
+            session_id,
+            status: RunStatus::Finished,
+            text: Some(text),
+            pending,
+            agent_steps,
+            usage,
+        }
+    }
+
+    pub(crate) fn status(&self) -> RunStatus {
+        self.status
+    }
+
+    pub(crate) fn steps(&self) -> &[AgentStep] {
+        &self.agent_steps
+    }
+
+    /// Returns the reason why the run has no answer.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self.status {
+            RunStatus::Failed => Some("the run is failed".to_owned()),
+            RunStatus::Cancelled => Some("the run is cancelled".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Show a run: its status, the calls that wait, and its answer.
+#[utoipa::path(
+    get, path = "/runs/{id}", tag = "runs",
+    params(("id" = String, Path, description = "The id of the run.")),
+    responses((status = 200, body = RunBody), Failures)
+)]
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RunBody>, ApiError> {
     let stored = shared.stored()?.store().run(caller.tenant(), &id).await?;
     Ok(Json(describe(stored)?))
 }
 
 /// Returns the status of a run, its waiting calls, and its answer.
-pub(crate) fn describe(stored: haft_session::StoredRun) -> Result<Value, StoreError> {
+pub(crate) fn describe(stored: haft_session::StoredRun) -> Result<RunBody, StoreError> {
     let (id, session, status, usage) =
         (stored.id.clone(), stored.session.clone(), stored.status, stored.usage);
     let (run, _) = load(stored)?;
     let own = run.transcript().messages().get(run.first_message_index()..).unwrap_or_default();
     let last = own.iter().rev().find(|message| matches!(message.body(), MessageBody::Assistant(_)));
     let text = last.filter(|_| status == RunStatus::Finished).map(|message| message.text());
-    Ok(json!({
-        "run_id": id,
-        "session_id": session,
-        "status": status,
-        "text": text,
-        "pending": run.undecided_calls(),
-        "agent_steps": haft_react::transcript::agent_steps(own),
-        "usage": usage,
-    }))
+    Ok(RunBody {
+        run_id: Some(id),
+        session_id: Some(session),
+        status,
+        text,
+        pending: run.undecided_calls(),
+        agent_steps: haft_react::transcript::agent_steps(own),
+        usage,
+    })
 }
 
 /// The body of `POST /runs/{id}/decisions`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct DecisionRequest {
+pub(crate) struct DecisionRequest {
+    /// The id of the waiting call.
     call_id: String,
+    /// `{"type": "approved"}`, `{"type": "denied", "reason": …}`, `{"type": "output", "output": …}`
+    /// for the result of an external tool, or `{"type": "input", …}`.
+    #[schema(value_type = Object)]
     decision: Decision,
 }
 
+/// A decided call.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Decided {
+    run_id: String,
+    call_id: String,
+}
+
+/// Decide about a call that waits.
+///
+/// The decision is stored, and the run continues. The same decision again is no error.
+#[utoipa::path(
+    post, path = "/runs/{id}/decisions", tag = "runs",
+    params(("id" = String, Path, description = "The id of the run.")),
+    request_body = DecisionRequest,
+    responses((status = 200, body = Decided), Failures)
+)]
 pub(crate) async fn decide(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Decided>, ApiError> {
     let DecisionRequest { call_id, decision } = read_json(&body)?;
     let stored = shared.stored()?;
     let context = caller.context(OfferedTools::default());
     stored.decide(caller.tenant(), &id, &call_id, &decision, context).await?;
-    Ok(Json(json!({"run_id": id, "call_id": call_id})))
+    Ok(Json(Decided { run_id: id, call_id }))
 }
 
 /// The body of `POST /runs/{id}/messages`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct MessageRequest {
+pub(crate) struct MessageRequest {
     content: String,
+    /// `next_request`: the message becomes part of the next model request. `idle`: the run continues
+    /// with it after its answer. Default: `next_request`.
     #[serde(default)]
+    #[schema(value_type = Option<String>)]
     delivery: Delivery,
 }
 
+/// Send a message to a run that is not over.
+#[utoipa::path(
+    post, path = "/runs/{id}/messages", tag = "runs",
+    params(
+        ("id" = String, Path, description = "The id of the run."),
+        ("Idempotency-Key" = Option<String>, Header, description =
+            "A key of the client for this request. A repeated request sends nothing."),
+    ),
+    request_body = MessageRequest,
+    responses((status = 202, description = "The message is stored."), Failures)
+)]
 pub(crate) async fn send(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     caller: Caller,
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     let MessageRequest { content, delivery } = read_json(&body)?;
+    let request = request_key(&headers, &format!("/runs/{id}/messages"), &body)?;
     let stored = shared.stored()?;
-    stored.send(caller.tenant(), &id, Message::user(content), delivery).await?;
+    stored.send(caller.tenant(), &id, vec![Message::user(content)], delivery, request).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
+/// Cancel a run that is not over.
+///
+/// Messages that the run has not received stay in the conversation.
+#[utoipa::path(
+    post, path = "/runs/{id}/cancel", tag = "runs",
+    params(("id" = String, Path, description = "The id of the run.")),
+    responses((status = 200, body = RunBody), Failures)
+)]
 pub(crate) async fn cancel(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RunBody>, ApiError> {
     let stored = shared.stored()?;
     stored.cancel(caller.tenant(), &id).await?;
     Ok(Json(describe(stored.store().run(caller.tenant(), &id).await?)?))
 }
 
-#[derive(Deserialize)]
-pub(crate) struct EventsQuery {
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunEventsQuery {
+    /// The number of the last event that the client has. The header `Last-Event-ID` wins.
     after: Option<u64>,
+    /// What happens to the run when this client leaves. Default: `continue`.
+    on_disconnect: Option<OnDisconnect>,
+    /// The seconds before the run is cancelled. It goes on if another client reads its events by
+    /// then. Default: 0.
+    #[param(maximum = 3600)]
+    grace_seconds: Option<u32>,
 }
 
+/// Read the events of a run.
+///
+/// The events are numbered by their ids. The last one is `done`, `suspended` or `error`. A client
+/// that has all events of a run that is over gets 204, and does not connect again. If events have been
+/// deleted that the client has not, it gets a `snapshot` of the conversation and then the new events.
+#[utoipa::path(
+    get, path = "/runs/{id}/events", tag = "runs",
+    params(
+        ("id" = String, Path, description = "The id of the run."), RunEventsQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has."),
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The client has all events."),
+        Failures,
+    )
+)]
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(query): Query<EventsQuery>,
+    Query(query): Query<RunEventsQuery>,
     headers: HeaderMap,
     caller: Caller,
 ) -> Result<Response, ApiError> {
+    let on_disconnect = query.on_disconnect.unwrap_or(OnDisconnect::Continue);
+    let leaving = Leaving::new(on_disconnect, query.grace_seconds.unwrap_or(0))?;
     let stored = shared.stored()?;
     let run = stored.store().run(caller.tenant(), &id).await?;
     let key = SessionKey::of_tenant(caller.tenant(), run.session)?;
     let after = sse::last_event(&headers, query.after);
     // A client that has all events of a run does not connect again (HTML, section 9.2.3).
-    if run.status.is_over() && stored.store().events(&key, Some(&id), after, 1).await?.is_empty() {
-        return Ok(StatusCode::NO_CONTENT.into_response());
+    if let Some(after) = after.filter(|_| run.status.is_over()) {
+        match stored.store().events(&key, Some(&id), after, 1).await {
+            Ok(events) if events.is_empty() => return Ok(StatusCode::NO_CONTENT.into_response()),
+            Ok(_) | Err(StoreError::EventsExpired { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(events_of(stored, key, Some(id), after).into_response())
+    let live = stored.live().get(caller.tenant(), &id);
+    let guard = live.map(|live| ClientGuard::new(leaving, live, stored.live().numbers(&key)));
+    Ok(sse::events_of(stored, key, Some(id), after, guard).into_response())
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SessionEventsQuery {
+    /// The number of the last event that the client has. The header `Last-Event-ID` wins.
+    after: Option<u64>,
+}
+
+/// Read the events of a conversation.
+///
+/// Without the number of an event, the first event is a `snapshot`: the latest entries, and the id of
+/// the active run, whose events follow from its first one. The stream does not end.
+#[utoipa::path(
+    get, path = "/sessions/{id}/events", tag = "sessions",
+    params(
+        ("id" = String, Path, description = "The id of the conversation."), SessionEventsQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has."),
+    ),
+    responses((status = 200, body = String, content_type = "text/event-stream"), Failures)
+)]
 pub(crate) async fn session_events(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(query): Query<EventsQuery>,
+    Query(query): Query<SessionEventsQuery>,
     headers: HeaderMap,
     caller: Caller,
 ) -> Result<sse::Events, ApiError> {
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
     stored.store().session(&key).await?;
     let after = sse::last_event(&headers, query.after);
-    Ok(events_of(stored, key, None, after))
-}
-
-/// Returns the stored events of a session or a run, and the new ones.
-pub(crate) fn events_of(
-    stored: &StoredAgent,
-    key: SessionKey,
-    run: Option<String>,
-    after: u64,
-) -> sse::Events {
-    let numbers = stored.live().numbers(&key).subscribe();
-    sse::events(sse::stored_events(Arc::clone(stored.store()), key, run, after, numbers))
+    Ok(sse::events_of(stored, key, None, after, None))
 }

@@ -7,21 +7,29 @@ use std::{
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Request},
-    http::{StatusCode, request::Parts},
-    middleware::{Next, from_fn},
+    http::{HeaderMap, StatusCode, request::Parts},
+    middleware::{Next, from_fn, map_response},
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::get,
 };
 use futures::FutureExt as _;
 use haft_core::tool::{HostState, Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
-use haft_session::{Retention, SessionStore};
+use haft_session::{RequestKey, Retention, SessionStore};
 use serde_json::json;
-use tokio::net::TcpListener;
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    net::TcpListener,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
-use crate::{chat, error::ApiError, runs, sessions, stored::StoredAgent, tools};
+use crate::{
+    error::{ApiError, with_json_error},
+    openapi,
+    stored::{LEASE, MAX_RUNS, StoredAgent},
+};
 
 /// The HTTP server: tools, chat, stored conversations and runs.
 ///
@@ -50,6 +58,7 @@ use crate::{chat, error::ApiError, runs, sessions, stored::StoredAgent, tools};
 pub struct Server {
     shared: Arc<Shared>,
     access: AccessLayer,
+    requires_token: bool,
     mcp: McpService,
     listener: ListenerConfig,
     retention: Retention,
@@ -60,6 +69,8 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) agent: ReactAgent,
     pub(crate) stored: Option<StoredAgent>,
+    /// A permit for each run and each direct call in progress.
+    slots: Arc<Semaphore>,
 }
 
 /// A builder for a [`Server`].
@@ -70,6 +81,7 @@ pub struct ServerBuilder {
     retention: Retention,
     access: AccessConfig,
     listener: ListenerConfig,
+    max_runs: usize,
 }
 
 /// The tools that a run offers to the model. `None` offers all.
@@ -146,6 +158,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the maximum number of runs and direct calls in progress. Further ones are rejected with
+    /// status 503 and `Retry-After`. Default: 512.
+    pub fn max_runs(mut self, runs: usize) -> Self {
+        self.max_runs = runs;
+        self
+    }
+
     /// Builds the server. Needs a tokio runtime if there is a store.
     ///
     /// # Errors
@@ -154,12 +173,16 @@ impl ServerBuilder {
     pub fn build(self) -> Result<Server, AgentBuildError> {
         // Another writer can append to a conversation between a call and its result.
         let agent = self.agent.repair_history().extension(offered_tools()).build()?;
-        let stored = self.store.map(|store| StoredAgent::new(agent.clone(), store));
-        let shared = Arc::new(Shared { agent, stored });
+        let slots = Arc::new(Semaphore::new(self.max_runs.min(Semaphore::MAX_PERMITS)));
+        let new = |store| StoredAgent::with_slots(agent.clone(), store, LEASE, Arc::clone(&slots));
+        let stored = self.store.map(new);
+        let shared = Arc::new(Shared { agent, stored, slots });
         let config = HttpServiceConfig::default().with_access(self.access.clone());
         let mcp = McpService::new(McpServer::new(shared.agent.tools().clone()), config);
         let (listener, retention) = (self.listener, self.retention);
-        Ok(Server { shared, access: AccessLayer::new(self.access), mcp, listener, retention })
+        let requires_token = self.access.requires_authentication();
+        let access = AccessLayer::new(self.access);
+        Ok(Server { shared, access, requires_token, mcp, listener, retention })
     }
 }
 
@@ -190,7 +213,7 @@ impl Server {
     pub fn builder(agent: ReactAgentBuilder) -> ServerBuilder {
         let (access, listener) = (AccessConfig::default(), ListenerConfig::default());
         let retention = Retention::default().with_events(EVENTS);
-        ServerBuilder { agent, store: None, retention, access, listener }
+        ServerBuilder { agent, store: None, retention, access, listener, max_runs: MAX_RUNS }
     }
 
     /// Returns the stored runs. `None` without a store. A program that serves the
@@ -203,33 +226,22 @@ impl Server {
     /// Returns the routes of the server, with its access rules, to be served or nested in another
     /// router.
     pub fn router(&self) -> Router {
-        let routes = Router::new()
-            .route("/tools", get(tools::list))
-            .route("/tools/names", get(tools::names))
-            .route("/tools/{name}", get(tools::show))
-            .route("/tools/{name}/call", post(tools::call))
-            .route("/chat", post(chat::chat))
-            .route("/sessions", get(sessions::list))
-            .route("/sessions/{id}", get(sessions::show).delete(sessions::delete))
-            .route("/sessions/{id}/messages", get(sessions::messages))
-            .route("/sessions/{id}/runs", post(runs::start))
-            .route("/sessions/{id}/events", get(runs::session_events))
-            .route("/runs/{id}", get(runs::show))
-            .route("/runs/{id}/events", get(runs::events))
-            .route("/runs/{id}/decisions", post(runs::decide))
-            .route("/runs/{id}/messages", post(runs::send))
-            .route("/runs/{id}/cancel", post(runs::cancel))
+        let (routes, description) = openapi::routes(self.requires_token);
+        let routes = routes
             .with_state(Arc::clone(&self.shared))
             .layer(from_fn(catch_panics))
             // The access layer limits bodies.
             .layer(DefaultBodyLimit::disable())
             .layer(self.access.clone());
+        let public = openapi::page(description).layer(self.access.without_authentication());
         Router::new()
+            .merge(routes)
+            .merge(public)
+            .fallback(async || ApiError::not_found("there is no such route"))
+            .layer(map_response(with_json_error))
             .route("/health", get(async || Json(json!({"status": "ok"}))))
             // The MCP service has its own access layer, with the same rules.
             .route_service("/mcp", self.mcp.clone())
-            .merge(routes)
-            .fallback(async || ApiError::not_found("there is no such route").into_response())
     }
 
     /// Serves the routes until `shutdown` is ready. Then requests in progress end within the grace
@@ -294,6 +306,47 @@ fn context_of_tenant(tenant: &str) -> RunContext {
 impl Shared {
     pub(crate) fn stored(&self) -> Result<&StoredAgent, ApiError> {
         self.stored.as_ref().ok_or_else(|| ApiError::not_found("this server stores no conversations"))
+    }
+
+    /// Returns the permit of a run or a call that is not stored.
+    pub(crate) fn take_slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| ApiError::overloaded())
+    }
+}
+
+/// The header with the key of a request that its client may repeat
+/// (draft-ietf-httpapi-idempotency-key-header).
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The maximum length of the key of a request, in bytes.
+const MAX_KEY_BYTES: usize = 255;
+
+/// Returns the identity of a request to `path`, if it has a key.
+pub(crate) fn request_key(
+    headers: &HeaderMap,
+    path: &str,
+    body: &[u8],
+) -> Result<Option<RequestKey>, ApiError> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    // The draft has a quoted string, and many clients send none.
+    let id = value.to_str().unwrap_or_default().trim_matches('"');
+    if id.is_empty() || id.len() > MAX_KEY_BYTES {
+        let detail = format!("the header Idempotency-Key must have 1 to {MAX_KEY_BYTES} ASCII characters");
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, detail));
+    }
+    let hash = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();
+    let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(RequestKey { id: id.to_owned(), fingerprint }))
+}
+
+/// Rejects a key where a repeated request would not be recognized.
+pub(crate) fn reject_request_key(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.contains_key(IDEMPOTENCY_KEY) {
+        true => Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "the header Idempotency-Key needs a stored conversation: repeated, this request would act again",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -1,56 +1,111 @@
 //! The routes of stored conversations.
+#![allow(unused_qualifications, reason = "the code of `utoipa::path` has full paths")]
 
 use std::sync::Arc;
 
 use axum::{
     Json,
+    body::Bytes,
     extract::{Path, Query, State},
-    http::StatusCode,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use haft_core::Timestamp;
-use haft_session::{SessionKey, StoreError};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use haft_session::{
+    Append, Conversation, Entry, EntryBody, RunSummary, SearchHit, Session, SessionKey, StoreError,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    error::ApiError,
-    server::{Caller, Shared},
+    error::{ApiError, Failures},
+    server::{Caller, Shared, read_json},
 };
 
 /// The maximum number of items in a list.
 const MAX_ITEMS: u32 = 500;
 
-#[derive(Deserialize)]
+/// The number of items in a list without `limit`.
+const ITEMS: u32 = 50;
+
+#[derive(Deserialize, IntoParams)]
 pub(crate) struct ListQuery {
-    /// The time in milliseconds before which the sessions were written.
-    before: Option<i64>,
+    /// The value `next` of the page before.
+    after: Option<String>,
+    /// The maximum number of items, at most 500. Default: 50.
     limit: Option<u32>,
 }
 
+/// A page of conversations.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Sessions {
+    /// Each with `id`, `title`, `entries`, `created_at` and `updated_at`, times in milliseconds.
+    #[schema(value_type = Vec<Object>)]
+    sessions: Vec<Session>,
+    count: usize,
+    /// The value `after` of the next page. `null` for the last page.
+    next: Option<String>,
+}
+
+/// List the conversations, those with the latest write first.
+#[utoipa::path(
+    get, path = "/sessions", tag = "sessions", params(ListQuery),
+    responses((status = 200, body = Sessions), Failures)
+)]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<ListQuery>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
-    let before = query.before.map(Timestamp::from_unix_millis);
-    let limit = query.limit.unwrap_or(50).min(MAX_ITEMS);
-    let sessions = shared.stored()?.store().sessions(caller.tenant(), before, limit).await?;
-    Ok(Json(json!({"sessions": sessions, "count": sessions.len()})))
+) -> Result<Json<Sessions>, ApiError> {
+    let after = query.after.as_deref().map(|after| {
+        let (time, id) = after.split_once(':')?;
+        Some((Timestamp::from_unix_millis(time.parse().ok()?), id))
+    });
+    let after = after.map(|after| {
+        after.ok_or_else(|| ApiError::new(StatusCode::BAD_REQUEST, "`after` is no value of `next`"))
+    });
+    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
+    let store = shared.stored()?.store();
+    let sessions = store.sessions(caller.tenant(), after.transpose()?, limit).await?;
+    let last = sessions.last().filter(|_| sessions.len() == limit as usize);
+    let next = last.map(|last| format!("{}:{}", last.updated_at.unix_millis(), last.id));
+    Ok(Json(Sessions { count: sessions.len(), next, sessions }))
 }
 
+/// A conversation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ShownSession {
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    session: Session,
+    /// The id of the run that is not over.
+    active_run: Option<String>,
+}
+
+/// Show a conversation.
+#[utoipa::path(
+    get, path = "/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation.")),
+    responses((status = 200, body = ShownSession), Failures)
+)]
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ShownSession>, ApiError> {
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
     let session = stored.store().session(&key).await?;
-    let run = stored.store().active_run(&key).await?;
-    let mut session = json!(session);
-    session["active_run"] = json!(run);
-    Ok(Json(session))
+    Ok(Json(ShownSession { session, active_run: stored.store().active_run(&key).await? }))
 }
 
+/// Delete a conversation.
+///
+/// Its active run is cancelled. A conversation that does not exist is no error.
+#[utoipa::path(
+    delete, path = "/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation.")),
+    responses((status = 204), Failures)
+)]
 pub(crate) async fn delete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -66,31 +121,206 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub(crate) struct MessagesQuery {
+    /// The position of the last entry that the client has. Default: 0.
     after: Option<u64>,
+    /// The maximum number of entries, at most 500. Default: 50.
     limit: Option<u32>,
-    /// `false` leaves out tool results, and replies that only call tools.
+    /// `false` leaves out tool results, and replies that only call tools. Default: `true`.
     tools: Option<bool>,
 }
 
+/// A page of the log of a conversation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Entries {
+    entries: Vec<ShownEntry>,
+    count: usize,
+    /// The value `after` of the next page. `null` for the last page.
+    next: Option<u64>,
+}
+
+/// An entry of the log of a conversation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ShownEntry {
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    entry: Entry,
+    /// `true` for a tool result, and for a reply that only calls tools.
+    is_tool_traffic: bool,
+}
+
+impl From<Entry> for ShownEntry {
+    fn from(entry: Entry) -> Self {
+        Self { is_tool_traffic: entry.is_tool_traffic(), entry }
+    }
+}
+
+/// Read the messages of a conversation.
+#[utoipa::path(
+    get, path = "/sessions/{id}/messages", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation."), MessagesQuery),
+    responses((status = 200, body = Entries), Failures)
+)]
 pub(crate) async fn messages(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<MessagesQuery>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Entries>, ApiError> {
     let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    let limit = query.limit.unwrap_or(100).min(MAX_ITEMS);
+    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
     let entries = shared.stored()?.store().entries(&key, query.after.unwrap_or(0), limit).await?;
-    let with_tools = query.tools.unwrap_or(true);
-    let shown = entries.iter().filter(|entry| with_tools || !entry.is_tool_traffic());
-    let entries: Vec<_> = shown
-        .map(|entry| {
-            let mut shown = json!(entry);
-            shown["is_tool_traffic"] = entry.is_tool_traffic().into();
-            shown
-        })
-        .collect();
-    Ok(Json(json!({"entries": entries, "count": entries.len()})))
+    let next = entries.last().filter(|_| entries.len() == limit as usize).map(|last| last.position);
+    let entries = entries.into_iter().map(ShownEntry::from);
+    let entries = entries.filter(|entry| query.tools != Some(false) || !entry.is_tool_traffic);
+    let entries: Vec<_> = entries.collect();
+    Ok(Json(Entries { count: entries.len(), next, entries }))
+}
+
+/// The runs of a conversation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Runs {
+    /// Each with `id`, `status`, `usage`, `created_at` and `updated_at`, times in milliseconds.
+    #[schema(value_type = Vec<Object>)]
+    runs: Vec<RunSummary>,
+    count: usize,
+}
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct RunsQuery {
+    /// The maximum number of runs, at most 500. Default: 50.
+    limit: Option<u32>,
+}
+
+/// List the runs of a conversation with their usage, the latest first.
+#[utoipa::path(
+    get, path = "/sessions/{id}/runs", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation."), RunsQuery),
+    responses((status = 200, body = Runs), Failures)
+)]
+pub(crate) async fn runs(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Query<RunsQuery>,
+    caller: Caller,
+) -> Result<Json<Runs>, ApiError> {
+    let key = SessionKey::of_tenant(caller.tenant(), id)?;
+    let runs = shared.stored()?.store().runs(&key, query.limit.unwrap_or(ITEMS).min(MAX_ITEMS)).await?;
+    Ok(Json(Runs { count: runs.len(), runs }))
+}
+
+/// The body of `POST /sessions/{id}/fork`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForkRequest {
+    /// The id of the new conversation.
+    #[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$")]
+    to: String,
+    /// The position of the last entry to copy. Default: all.
+    until: Option<u64>,
+}
+
+/// Copy a conversation, or its beginning, to a new one.
+#[utoipa::path(
+    post, path = "/sessions/{id}/fork", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation.")),
+    request_body = ForkRequest,
+    responses((status = 201, body = Object, description = "The new conversation."), Failures)
+)]
+pub(crate) async fn fork(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Session>), ApiError> {
+    let ForkRequest { to, until } = read_json(&body)?;
+    let (from, to) =
+        (SessionKey::of_tenant(caller.tenant(), id)?, SessionKey::of_tenant(caller.tenant(), to)?);
+    let session = shared.stored()?.store().fork(&from, until.unwrap_or(u64::MAX), &to).await?;
+    Ok((StatusCode::CREATED, Json(session)))
+}
+
+/// The body of `POST /sessions/{id}/rewind`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RewindRequest {
+    /// The position of the last entry that the conversation keeps. 0 is the start.
+    to: u64,
+}
+
+/// Continue a conversation after an earlier entry.
+///
+/// The entries in between stay in the log. A conversation with an active run is a conflict.
+#[utoipa::path(
+    post, path = "/sessions/{id}/rewind", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation.")),
+    request_body = RewindRequest,
+    responses((status = 200, body = Object, description = "The conversation."), Failures)
+)]
+pub(crate) async fn rewind(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Json<Session>, ApiError> {
+    let RewindRequest { to } = read_json(&body)?;
+    let (store, key) = (shared.stored()?.store(), SessionKey::of_tenant(caller.tenant(), id)?);
+    let session = store.session(&key).await?;
+    if let Some(run) = store.active_run(&key).await? {
+        return Err(StoreError::Busy(run).into());
+    }
+    let mut rewind = Append::default().after(session.entries);
+    rewind.entries = vec![EntryBody::RewindTo(to)];
+    store.append(&key, rewind).await?;
+    Ok(Json(store.session(&key).await?))
+}
+
+/// Export a conversation as JSON Lines.
+#[utoipa::path(
+    get, path = "/sessions/{id}/export", tag = "sessions",
+    params(("id" = String, Path, description = "The id of the conversation.")),
+    responses((status = 200, body = String, content_type = "application/jsonl"), Failures)
+)]
+pub(crate) async fn export(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let key = SessionKey::of_tenant(caller.tenant(), id)?;
+    let lines = Conversation::export(&**shared.stored()?.store(), &key).await?;
+    Ok(([(header::CONTENT_TYPE, "application/jsonl")], lines).into_response())
+}
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct SearchQuery {
+    /// The words, all of which the message has.
+    q: String,
+    /// The maximum number of messages, at most 500. Default: 50.
+    limit: Option<u32>,
+}
+
+/// Found messages.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Hits {
+    /// Each with `session`, the id of the conversation, and `entry`.
+    #[schema(value_type = Vec<Object>)]
+    hits: Vec<SearchHit>,
+    count: usize,
+}
+
+/// Find messages in all conversations, the latest first.
+#[utoipa::path(
+    get, path = "/search", tag = "sessions", params(SearchQuery),
+    responses((status = 200, body = Hits), Failures)
+)]
+pub(crate) async fn search(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<SearchQuery>,
+    caller: Caller,
+) -> Result<Json<Hits>, ApiError> {
+    let store = shared.stored()?.store();
+    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
+    let hits = store.search(caller.tenant(), &query.q, limit).await?;
+    Ok(Json(Hits { count: hits.len(), hits }))
 }

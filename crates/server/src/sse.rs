@@ -10,12 +10,12 @@ use futures::{
     StreamExt as _,
     stream::{BoxStream, unfold},
 };
-use haft_core::{RunOutput, agent::AgentErrorKind};
-use haft_session::{SessionKey, SessionStore, StoredEvent};
+use haft_core::{RunOutput, agent::AgentErrorKind, message::MessageBody};
+use haft_session::{Entry, SessionKey, SessionStore, StoreError, StoredEvent};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 
-use crate::error::describe;
+use crate::{client::ClientGuard, error::describe, stored::StoredAgent};
 
 /// The time after which a comment keeps a silent connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -26,6 +26,9 @@ const POLL: Duration = Duration::from_secs(2);
 /// The number of events that are read at once.
 const PAGE: u32 = 256;
 
+/// The maximum number of entries in a snapshot.
+const SNAPSHOT_ENTRIES: u32 = 100;
+
 pub(crate) type Events =
     Sse<axum::response::sse::KeepAliveStream<BoxStream<'static, Result<Event, Infallible>>>>;
 
@@ -33,11 +36,11 @@ pub(crate) fn events(stream: BoxStream<'static, Result<Event, Infallible>>) -> E
     Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT))
 }
 
-/// Returns the number of the last event that the client has: the query parameter `after`, or the
-/// header `Last-Event-ID` (HTML, section 9.2.3).
-pub(crate) fn last_event(headers: &HeaderMap, after: Option<u64>) -> u64 {
+/// Returns the number of the last event that the client has: the header `Last-Event-ID` (HTML,
+/// section 9.2.3), or the query parameter `after`.
+pub(crate) fn last_event(headers: &HeaderMap, after: Option<u64>) -> Option<u64> {
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    header.or(after).unwrap_or(0)
+    header.or(after)
 }
 
 /// The reader of the stored events of a session.
@@ -45,28 +48,36 @@ struct Reader {
     store: Arc<dyn SessionStore>,
     key: SessionKey,
     run: Option<String>,
-    after: u64,
+    /// The number of the last event of the client. `None` before the first snapshot.
+    after: Option<u64>,
     numbers: watch::Receiver<u64>,
     page: std::vec::IntoIter<StoredEvent>,
     is_over: bool,
+    _client: Option<ClientGuard>,
 }
 
-/// Returns the events of a session after the number `after`, and then the new ones. The events of a
-/// `run` end after its last event. A slow reader reads from the store, at its own pace.
-pub(crate) fn stored_events(
-    store: Arc<dyn SessionStore>,
+/// Returns the stored events of a session or a run after the number `after`, and then the new ones.
+/// Without a number, the events of a session begin with a snapshot. The events of a `run` end after
+/// its last event. A slow reader reads from the store, at its own pace.
+pub(crate) fn events_of(
+    stored: &StoredAgent,
     key: SessionKey,
     run: Option<String>,
-    after: u64,
-    numbers: watch::Receiver<u64>,
-) -> BoxStream<'static, Result<Event, Infallible>> {
-    let page = Vec::new().into_iter();
-    let reader = Reader { store, key, run, after, numbers, page, is_over: false };
-    unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(sse_event(&event)), reader))
-    })
-    .boxed()
+    after: Option<u64>,
+    client: Option<ClientGuard>,
+) -> Events {
+    let numbers = stored.live().numbers(&key).subscribe();
+    let (store, page) = (Arc::clone(stored.store()), Vec::new().into_iter());
+    // All events of a run are a complete picture of it.
+    let after = if run.is_some() { after.or(Some(0)) } else { after };
+    let reader = Reader { store, key, run, after, numbers, page, is_over: false, _client: client };
+    events(
+        unfold(reader, |mut reader| async move {
+            let event = reader.next().await?;
+            Some((Ok(event), reader))
+        })
+        .boxed(),
+    )
 }
 
 impl Reader {
@@ -85,25 +96,59 @@ impl Reader {
         }
     }
 
-    async fn next(&mut self) -> Option<StoredEvent> {
-        loop {
-            if let Some(event) = self.page.next() {
-                self.after = event.number;
-                self.is_over = self.run.is_some() && is_last(&event.event);
-                return Some(event);
-            }
-            self.numbers.mark_unchanged();
-            let page = self.store.events(&self.key, self.run.as_deref(), self.after, PAGE).await;
-            match page {
-                Ok(page) if page.is_empty() && self.is_over => return None,
-                Ok(page) if page.is_empty() => self.wait().await?,
-                Ok(page) => self.page = page.into_iter(),
-                Err(error) => {
-                    tracing::warn!(%error, "events cannot be read");
-                    return None;
-                }
+    async fn next(&mut self) -> Option<Event> {
+        match self.try_next().await {
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%error, "events cannot be read");
+                None
             }
         }
+    }
+
+    async fn try_next(&mut self) -> Result<Option<Event>, StoreError> {
+        loop {
+            if let Some(event) = self.page.next() {
+                self.after = Some(event.number);
+                self.is_over = self.run.is_some() && is_last(&event.event);
+                return Ok(Some(sse_event(&event)));
+            }
+            let Some(after) = self.after else { return self.snapshot(true).await.map(Some) };
+            self.numbers.mark_unchanged();
+            match self.store.events(&self.key, self.run.as_deref(), after, PAGE).await {
+                Ok(page) if page.is_empty() && self.is_over => return Ok(None),
+                Ok(page) if page.is_empty() => {
+                    if self.wait().await.is_none() {
+                        return Ok(None);
+                    }
+                }
+                Ok(page) => self.page = page.into_iter(),
+                Err(StoreError::EventsExpired { .. }) => return self.snapshot(false).await.map(Some),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the latest entries of the conversation, and the id of its active run. With
+    /// `has_events`, all events of the active run follow, and its replies and results are left out.
+    /// Without it, the events after the snapshot follow.
+    async fn snapshot(&mut self, has_events: bool) -> Result<Event, StoreError> {
+        let session = self.store.session(&self.key).await?;
+        let runs = if has_events { self.store.runs(&self.key, 1).await? } else { Vec::new() };
+        let followed = runs.into_iter().find(|run| !run.status.is_over());
+        let active = self.store.active_run(&self.key).await?;
+        let from = session.entries.saturating_sub(SNAPSHOT_ENTRIES.into());
+        let mut entries = self.store.entries(&self.key, from, SNAPSHOT_ENTRIES).await?;
+        if let Some(run) = &followed {
+            let is_user = |entry: &Entry| {
+                entry.message().is_some_and(|message| matches!(message.body(), MessageBody::User { .. }))
+            };
+            entries.retain(|entry| entry.run.as_ref() != Some(&run.id) || is_user(entry));
+        }
+        let after = followed.map_or(session.last_event, |run| run.first_event - 1);
+        self.after = Some(after);
+        let data = json!({"type": "snapshot", "session": session, "entries": entries, "active_run": active});
+        Ok(Event::default().id(after.to_string()).data(data.to_string()))
     }
 }
 

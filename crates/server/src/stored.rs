@@ -15,25 +15,28 @@ use haft_react::{
     ReactAgent, Run,
     run::{Delivery, RunError},
 };
-use haft_session::{Lease, NewRun, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun};
-use tokio::sync::{mpsc, oneshot};
+use haft_session::{
+    Lease, NewRun, RequestKey, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     live::{LiveRun, LiveRuns},
     sse::error_event,
 };
+use driver::Signals;
 use state::{ended_messages, is_key_of, key_of, state_of};
 
-pub(crate) use driver::Reply;
+pub(crate) use driver::Sent;
 pub(crate) use state::load;
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
 /// time.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// The maximum number of runs that a process drives at once.
-const MAX_RUNS: usize = 512;
+/// The default maximum number of runs that a process drives at once.
+pub(crate) const MAX_RUNS: usize = 512;
 
 /// The number of times that a run is started again because another writer was faster.
 const MAX_CONFLICTS: u32 = 8;
@@ -54,6 +57,8 @@ struct Inner {
     tasks: TaskTracker,
     shutdown: CancellationToken,
     lease: Duration,
+    /// A permit for each run in progress.
+    slots: Arc<Semaphore>,
 }
 
 /// A new run.
@@ -66,6 +71,8 @@ pub struct RunRequest {
     pub context: RunContext,
     /// `true` if the model does not receive the earlier conversation.
     pub is_fresh: bool,
+    /// The identity of the request, if its client may repeat it.
+    pub key: Option<RequestKey>,
 }
 
 /// An error of a [`StoredAgent`].
@@ -118,9 +125,18 @@ impl StoredAgent {
     /// shutdown, another process can continue its runs after the time `lease`, at least 1 s.
     /// Default: 30 s.
     pub fn with_lease(agent: ReactAgent, store: Arc<dyn SessionStore>, lease: Duration) -> Self {
+        Self::with_slots(agent, store, lease, Arc::new(Semaphore::new(MAX_RUNS)))
+    }
+
+    pub(crate) fn with_slots(
+        agent: ReactAgent,
+        store: Arc<dyn SessionStore>,
+        lease: Duration,
+        slots: Arc<Semaphore>,
+    ) -> Self {
         let (live, tasks, shutdown) = (LiveRuns::default(), TaskTracker::new(), CancellationToken::new());
         let lease = lease.max(Duration::from_secs(1));
-        Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease }))
+        Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease, slots }))
     }
 
     /// Returns the store.
@@ -137,7 +153,8 @@ impl StoredAgent {
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::Busy`] if the session has a run that is not over.
+    /// Fails with [`StoreError::Busy`] if the session has a run that is not over, and with
+    /// [`StoreError::Repeated`] if the store knows the request.
     pub async fn start(&self, key: &SessionKey, request: RunRequest) -> Result<String, StoredRunError> {
         let (this, key) = (self.clone(), key.clone());
         // A client that leaves does not stop the start between its writes.
@@ -145,8 +162,14 @@ impl StoredAgent {
     }
 
     async fn start_now(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
-        self.check_capacity()?;
         let store = &self.0.store;
+        // The run of the first attempt may still be active.
+        if let Some(request) = &request.key
+            && let Some(run) = store.handled_by(key.tenant(), request).await?
+        {
+            return Err(StoreError::Repeated { run }.into());
+        }
+        let mut slot = Some(self.take_slot()?);
         store.create(key, None).await?;
         let mut conflicts = 0;
         loop {
@@ -154,7 +177,7 @@ impl StoredAgent {
             if let Some(active) = store.active_run(key).await? {
                 return Err(StoreError::Busy(active).into());
             }
-            match self.try_start(key, request).await {
+            match self.try_start(key, request, &mut slot).await {
                 Err(StoredRunError::Store(StoreError::Conflict { .. })) if conflicts < MAX_CONFLICTS => {
                     conflicts += 1;
                 }
@@ -163,7 +186,13 @@ impl StoredAgent {
         }
     }
 
-    async fn try_start(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
+    /// Starts a run that takes `slot`.
+    async fn try_start(
+        &self,
+        key: &SessionKey,
+        request: &RunRequest,
+        slot: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<String, StoredRunError> {
         let conversation = self.0.store.conversation(key).await?;
         let id = new_id();
         let context = RunContext { run_id: id.as_str().into(), ..request.context.clone() };
@@ -179,8 +208,8 @@ impl StoredAgent {
         let state = state_of(&run, context.principal.as_ref())?;
         let new = NewRun::new(id.as_str(), state, messages).after(conversation.session.entries);
         let new = if request.is_fresh { new.fresh() } else { new };
-        let lease = self.0.store.start_run(key, new, self.0.lease).await?;
-        self.spawn(key.clone(), run, lease, context);
+        let lease = self.0.store.start_run(key, new.of_request(request.key.clone()), self.0.lease).await?;
+        self.spawn(key.clone(), run, lease, context, slot.take());
         Ok(id)
     }
 
@@ -196,10 +225,10 @@ impl StoredAgent {
     }
 
     async fn resume_now(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
-        self.check_capacity()?;
+        let slot = self.take_slot()?;
         let lease = self.0.store.acquire(tenant, run, self.0.lease).await?;
         let stored = self.0.store.run(tenant, run).await?;
-        self.drive_loaded(lease, stored, context)
+        self.drive_loaded(lease, stored, context, slot)
     }
 
     /// Drives a run that was loaded after its acquisition.
@@ -208,22 +237,22 @@ impl StoredAgent {
         lease: Lease,
         stored: StoredRun,
         context: RunContext,
+        slot: OwnedSemaphorePermit,
     ) -> Result<(), StoredRunError> {
         let key = SessionKey::of_tenant(lease.tenant.as_str(), stored.session.as_str())
             .map_err(|_| StoreError::SessionNotFound(stored.session.clone()))?;
         let (run, principal) = load(stored)?;
         let run_id = lease.run.as_str().into();
         let context = RunContext { principal: context.principal.or(principal), run_id, ..context };
-        self.spawn(key, run, lease, context);
+        self.spawn(key, run, lease, context, Some(slot));
         Ok(())
     }
 
-    fn check_capacity(&self) -> Result<(), StoredRunError> {
-        match self.0.tasks.len() {
-            _ if self.0.shutdown.is_cancelled() => Err(StoredRunError::ShuttingDown),
-            runs if runs >= MAX_RUNS => Err(StoredRunError::Overloaded),
-            _ => Ok(()),
+    fn take_slot(&self) -> Result<OwnedSemaphorePermit, StoredRunError> {
+        if self.0.shutdown.is_cancelled() {
+            return Err(StoredRunError::ShuttingDown);
         }
+        Arc::clone(&self.0.slots).try_acquire_owned().map_err(|_| StoredRunError::Overloaded)
     }
 
     /// Continues the active runs whose processes have ended, again and again. `context` returns the
@@ -239,8 +268,8 @@ impl StoredAgent {
         }
     }
 
-    /// Continues the active runs whose processes have ended, at most 100. `context` returns the
-    /// context for a tenant. Returns their number.
+    /// Continues the active runs whose processes have ended. `context` returns the context for a
+    /// tenant. Returns their number.
     ///
     /// # Errors
     ///
@@ -250,7 +279,7 @@ impl StoredAgent {
         context: impl Fn(&str) -> RunContext,
     ) -> Result<usize, StoredRunError> {
         let mut continued = 0;
-        for (tenant, run) in self.0.store.abandoned_runs(100).await? {
+        for (tenant, run) in self.0.store.abandoned_runs(u32::MAX).await? {
             // After a sleep of the machine, the lease of a run of this process can have ended.
             if self.0.live.get(&tenant, &run).is_some() {
                 continue;
@@ -259,6 +288,8 @@ impl StoredAgent {
                 Ok(()) => continued += 1,
                 // Another process was faster.
                 Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => {}
+                // The next attempt or another process continues the rest.
+                Err(StoredRunError::Overloaded | StoredRunError::ShuttingDown) => break,
                 Err(error) => tracing::warn!(run, %error, "an abandoned run cannot be continued"),
             }
         }
@@ -306,7 +337,8 @@ impl StoredAgent {
         }
     }
 
-    /// Sends a message to the run that is not over. The message is stored.
+    /// Sends messages to the run that is not over. They are stored together. A repeated `request` is
+    /// no error.
     ///
     /// # Errors
     ///
@@ -316,27 +348,42 @@ impl StoredAgent {
         &self,
         tenant: &str,
         run: &str,
-        message: Message,
+        messages: Vec<Message>,
         delivery: Delivery,
+        request: Option<RequestKey>,
     ) -> Result<(), StoredRunError> {
         let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
-        run_to_end(async move { this.send_now(&tenant, &run, message, delivery).await }).await
+        run_to_end(async move {
+            match this.send_now(&tenant, &run, messages, delivery, request).await {
+                Err(StoredRunError::Store(StoreError::Repeated { .. })) => Ok(()),
+                sent => sent,
+            }
+        })
+        .await
     }
 
     async fn send_now(
         &self,
         tenant: &str,
         run: &str,
-        message: Message,
+        messages: Vec<Message>,
         delivery: Delivery,
+        request: Option<RequestKey>,
     ) -> Result<(), StoredRunError> {
+        // The run of a repeated request can be over.
+        if let Some(request) = &request
+            && self.0.store.handled_by(tenant, request).await?.is_some()
+        {
+            return Ok(());
+        }
         if let Some(live) = self.0.live.get(tenant, run) {
             let (reply, received) = oneshot::channel();
-            let sent = live.inbox.send((message.clone(), delivery, reply)).await;
+            let sent = Sent { messages: messages.clone(), delivery, request: request.clone(), reply };
+            let sent = live.inbox.send(sent).await;
             if sent.is_ok()
                 && let Ok(stored) = received.await
             {
-                return Ok(stored?);
+                return stored;
             }
             // The run is about to end or to wait.
             live.ended.cancelled().await;
@@ -344,12 +391,21 @@ impl StoredAgent {
         let lease = self.acquire_for_change(tenant, run).await?;
         let stored = self.0.store.run(tenant, run).await?;
         let (mut loaded, principal) = load(stored)?;
-        let enqueued = loaded.enqueue(message, delivery);
         let is_waiting = !loaded.undecided_calls().is_empty();
-        let update = RunUpdate::new(state_of(&loaded, principal.as_ref())?, Vec::new());
         let status = if is_waiting { RunStatus::Suspended } else { RunStatus::Active };
-        self.0.store.save(&lease, update.with_status(status).released()).await?;
-        enqueued?;
+        let mut messages = messages.into_iter();
+        let saved = match messages.try_for_each(|message| loaded.enqueue(message, delivery)) {
+            Ok(()) => {
+                let update = RunUpdate::new(state_of(&loaded, principal.as_ref())?, Vec::new());
+                let update = update.with_status(status).released().of_request(request);
+                self.0.store.save(&lease, update).await.map_err(StoredRunError::from)
+            }
+            Err(error) => Err(error.into()),
+        };
+        if saved.is_err() {
+            self.0.store.save(&lease, RunUpdate::default().with_status(status).released()).await?;
+        }
+        saved?;
         match is_waiting {
             // A decision can have been stored in the meantime.
             true => self.resume_decided(tenant, run).await,
@@ -407,16 +463,24 @@ impl StoredAgent {
         self.0.tasks.wait().await;
     }
 
-    fn spawn(&self, key: SessionKey, run: Run, lease: Lease, context: RunContext) {
+    fn spawn(
+        &self,
+        key: SessionKey,
+        run: Run,
+        lease: Lease,
+        context: RunContext,
+        slot: Option<OwnedSemaphorePermit>,
+    ) {
         let (inbox, received) = mpsc::channel(1);
         let (cancellation, ended) = (context.cancellation.clone(), CancellationToken::new());
-        let live = LiveRun { inbox, cancellation, ended };
+        let live = LiveRun { inbox, cancellation, ended, left: CancellationToken::new() };
         self.0.live.insert(key.tenant(), &lease.run, live.clone());
         let this = self.clone();
         self.0.tasks.spawn(async move {
             let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
-            this.drive(&key, run, lease, context, received).await;
+            this.drive(&key, run, lease, context, Signals { inbox: received, left: live.left.clone() }).await;
             this.0.live.remove(&tenant, &id, &live);
+            drop(slot);
             live.ended.cancel();
             this.resume_decided(&tenant, &id).await;
         });

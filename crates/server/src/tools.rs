@@ -6,67 +6,121 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Path, State},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use haft_core::{
-    ToolContext,
+    ToolContext, ToolDefinition,
     call::FailureKind,
     toolset::{ListContext, ToolList},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use haft_session::ToolStats;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::{
-    error::ApiError,
-    server::{Caller, OfferedTools, Shared, read_json},
+    error::{ApiError, Failures},
+    server::{Caller, OfferedTools, Shared, read_json, reject_request_key},
 };
 
-pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Value> {
-    let list = listed(&shared, &caller).await;
-    let tools: Vec<_> = list.tools().iter().map(|tool| json!(tool.definition())).collect();
-    Json(json!({"tools": tools, "count": tools.len()}))
+/// A list of tools.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Tools {
+    /// Each with `name`, `description` and `input_schema`.
+    #[schema(value_type = Vec<Object>)]
+    tools: Vec<ToolDefinition>,
+    count: usize,
 }
 
-pub(crate) async fn names(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Value> {
+/// A list of names of tools.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Names {
+    names: Vec<String>,
+    count: usize,
+}
+
+/// List the tools.
+#[utoipa::path(get, path = "/tools", tag = "tools", responses((status = 200, body = Tools), Failures))]
+pub(crate) async fn list(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Tools> {
+    let list = listed(&shared, &caller).await;
+    let tools: Vec<_> = list.tools().iter().map(|tool| tool.definition().clone()).collect();
+    Json(Tools { count: tools.len(), tools })
+}
+
+/// List the names of the tools.
+#[utoipa::path(get, path = "/tools/names", tag = "tools", responses((status = 200, body = Names), Failures))]
+pub(crate) async fn names(State(shared): State<Arc<Shared>>, caller: Caller) -> Json<Names> {
     let list = listed(&shared, &caller).await;
     let names: Vec<_> = list.names().map(ToString::to_string).collect();
-    Json(json!({"names": names, "count": names.len()}))
+    Json(Names { count: names.len(), names })
 }
 
+/// Show a tool.
+#[utoipa::path(
+    get, path = "/tools/{name}", tag = "tools",
+    params(("name" = String, Path, description = "The name of the tool.")),
+    responses((status = 200, body = Object, description = "The definition of the tool."), Failures)
+)]
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
     caller: Caller,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ToolDefinition>, ApiError> {
     let list = listed(&shared, &caller).await;
     let tool = list.get(&name).ok_or_else(|| not_found(&name))?;
-    Ok(Json(json!(tool.definition())))
+    Ok(Json(tool.definition().clone()))
 }
 
 /// The body of a call.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct CallRequest {
-    #[serde(default = "no_arguments")]
-    arguments: Value,
+pub(crate) struct CallRequest {
+    /// The arguments, as in the input schema of the tool. Default: none.
+    #[serde(default)]
+    arguments: Map<String, Value>,
 }
 
-fn no_arguments() -> Value {
-    json!({})
+/// The result of a call.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "the description of `ToolResult::to_json`")]
+pub(crate) struct CallResult {
+    success: bool,
+    result: Value,
+    /// The reason of the failure, as a model would read it.
+    error: Option<String>,
+    warning: Option<String>,
 }
 
+/// Call a tool.
+///
+/// A call that fails is a response with `success: false`. If the client leaves, the call is
+/// cancelled.
+#[utoipa::path(
+    post, path = "/tools/{name}/call", tag = "tools",
+    params(("name" = String, Path, description = "The name of the tool.")),
+    request_body = Option<CallRequest>,
+    responses(
+        (status = 200, body = CallResult),
+        (status = 403, body = Value, description = "The call is denied, with the reason as `error`."),
+        (status = 422, body = Value, description = "The arguments are invalid, with the faults as `error`."),
+        Failures,
+    )
+)]
 pub(crate) async fn call(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
+    headers: HeaderMap,
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    reject_request_key(&headers)?;
     let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
     let CallRequest { arguments } = read_json(&body)?;
+    let _slot = shared.take_slot()?;
     let cx = ToolContext::new(Arc::new(caller.context(OfferedTools::default())), "call_1");
     // If the client leaves, the future is dropped, and the call is cancelled.
-    let result = shared.agent.tools().call_with(&name, arguments, &cx).await;
+    let result = shared.agent.tools().call_with(&name, Value::Object(arguments), &cx).await;
     let status = match result.failure().map(|failure| failure.kind) {
         Some(FailureKind::NotFound) => return Err(not_found(&name)),
         Some(FailureKind::InvalidArguments) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -74,6 +128,25 @@ pub(crate) async fn call(
         _ => StatusCode::OK,
     };
     Ok((status, Json(result.to_json())).into_response())
+}
+
+/// The calls in stored conversations.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Stats {
+    /// Each with `tool`, `calls`, `failures`, `mean_millis` and `max_millis`.
+    #[schema(value_type = Vec<Object>)]
+    tools: Vec<ToolStats>,
+    count: usize,
+}
+
+/// Count the calls of each tool in stored conversations.
+#[utoipa::path(get, path = "/stats/tools", tag = "tools", responses((status = 200, body = Stats), Failures))]
+pub(crate) async fn stats(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+) -> Result<Json<Stats>, ApiError> {
+    let tools = shared.stored()?.store().tool_stats(caller.tenant()).await?;
+    Ok(Json(Stats { count: tools.len(), tools }))
 }
 
 async fn listed(shared: &Shared, caller: &Caller) -> ToolList {

@@ -61,6 +61,8 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The tokens and the cost.
     pub usage: Usage,
+    /// The number of the first event that the run can have.
+    pub first_event: u64,
     /// The time of the creation.
     pub created_at: Timestamp,
     /// The time of the last write.
@@ -81,8 +83,6 @@ pub struct StoredRun {
     pub state: Value,
     /// The tokens and the cost.
     pub usage: Usage,
-    /// The number of the first event that the run can have.
-    pub first_event: u64,
     /// The conversation of the run: the earlier conversation as it was when the run began, and the
     /// messages of the run. Messages that other writers have appended since then are not included.
     pub transcript: Transcript,
@@ -144,8 +144,8 @@ impl NewRun {
     /// Sets the request that starts the run. If the store knows it, the start fails with
     /// [`Repeated`](crate::StoreError::Repeated).
     #[must_use]
-    pub fn of_request(mut self, request: RequestKey) -> Self {
-        self.request = Some(request);
+    pub fn of_request(mut self, request: impl Into<Option<RequestKey>>) -> Self {
+        self.request = request.into();
         self
     }
 
@@ -173,8 +173,8 @@ impl RunUpdate {
     /// Sets the request that the update is a part of. If the store knows it, the write fails with
     /// [`Repeated`](crate::StoreError::Repeated).
     #[must_use]
-    pub fn of_request(mut self, request: RequestKey) -> Self {
-        self.request = Some(request);
+    pub fn of_request(mut self, request: impl Into<Option<RequestKey>>) -> Self {
+        self.request = request.into();
         self
     }
 

@@ -8,11 +8,8 @@ use haft_core::{
     agent::AgentErrorKind,
     tool::{Principal, RunContext},
 };
-use haft_react::{
-    Effect, Outcome, Run, RunScope,
-    run::{Delivery, RunError},
-};
-use haft_session::{Lease, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError};
+use haft_react::{Effect, Outcome, Run, RunScope, run::Delivery};
+use haft_session::{Lease, RequestKey, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval, timeout},
@@ -20,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    StoredAgent,
+    StoredAgent, StoredRunError,
     state::{ended_messages, key_of, state_of},
 };
 use crate::{
@@ -34,11 +31,21 @@ const WRITER_GRACE: Duration = Duration::from_secs(2);
 /// The time for which calls in progress may end at the shutdown.
 const CALL_GRACE: Duration = Duration::from_secs(20);
 
-/// The messages for a run in progress, each with the receiver of its reply.
-pub(super) type Inbox = mpsc::Receiver<(Message, Delivery, Reply)>;
+/// Messages for a run in progress.
+pub(crate) struct Sent {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) delivery: Delivery,
+    pub(crate) request: Option<RequestKey>,
+    /// The receiver of the reply: the messages are stored, or the run does not accept them.
+    pub(crate) reply: oneshot::Sender<Result<(), StoredRunError>>,
+}
 
-/// The receiver of the reply to a message: it is stored, or the run does not accept it.
-pub(crate) type Reply = oneshot::Sender<Result<(), RunError>>;
+/// The signals for a run in progress.
+pub(super) struct Signals {
+    pub(super) inbox: mpsc::Receiver<Sent>,
+    /// Cancelled when the client of the run has left. The run is cancelled, unless it waits.
+    pub(super) left: CancellationToken,
+}
 
 /// The reason why a driver stopped.
 enum Stop {
@@ -68,7 +75,7 @@ impl StoredAgent {
         mut run: Run,
         lease: Lease,
         context: RunContext,
-        inbox: Inbox,
+        signals: Signals,
     ) {
         let (principal, cancellation) = (context.principal.clone(), context.cancellation.clone());
         let (scope, events) = RunScope::with_events(&mut run, context);
@@ -77,7 +84,7 @@ impl StoredAgent {
         let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, numbers);
         let writer = tokio::spawn(writer);
         let saved = run.transcript().len();
-        let mut stored = Stored { store: &*store, lease, saved, principal, inbox, cancellation };
+        let mut stored = Stored { store: &*store, lease, saved, principal, signals, cancellation };
         let driven = self.perform_all(&mut run, &scope, &mut stored).await;
         let is_cancelled = matches!(driven, Err(Stop::Agent(AgentErrorKind::Cancelled)));
         if let Err(Stop::Agent(_)) = driven {
@@ -134,6 +141,7 @@ impl StoredAgent {
         let mut beats = interval(self.0.lease / 3);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         stored.apply_decisions(run, scope.now()).await?;
+        let mut has_left = false;
         loop {
             stored.check_cancelled()?;
             let effect = run.next(scope.now())?;
@@ -162,8 +170,16 @@ impl StoredAgent {
                 let outcome = tokio::select! {
                     biased;
                     outcome = outcomes.next() => outcome,
-                    Some((message, delivery, reply)) = stored.inbox.recv() => {
-                        stored.receive(run, message, delivery, reply).await?;
+                    Some(sent) = stored.signals.inbox.recv() => {
+                        stored.receive(run, sent).await?;
+                        continue;
+                    }
+                    () = stored.signals.left.cancelled(), if !has_left => {
+                        has_left = true;
+                        // An approval outlives its client.
+                        if run.undecided_calls().is_empty() {
+                            stored.cancellation.cancel();
+                        }
                         continue;
                     }
                     _ = beats.tick() => {
@@ -181,10 +197,10 @@ impl StoredAgent {
             }
             if let Some(output) = output.filter(|_| is_over) {
                 // Later messages wait until the end is stored.
-                stored.inbox.close();
+                stored.signals.inbox.close();
                 let mut has_message = false;
-                while let Some((message, delivery, reply)) = stored.inbox.recv().await {
-                    stored.receive(run, message, delivery, reply).await?;
+                while let Some(sent) = stored.signals.inbox.recv().await {
+                    stored.receive(run, sent).await?;
                     has_message = true;
                 }
                 stored.check_cancelled()?;
@@ -207,7 +223,7 @@ struct Stored<'s> {
     /// The number of stored messages of the transcript.
     saved: usize,
     principal: Option<Principal>,
-    inbox: Inbox,
+    signals: Signals,
     cancellation: CancellationToken,
 }
 
@@ -226,20 +242,24 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// Enqueues a message, and replies when it is stored.
-    async fn receive(
-        &mut self,
-        run: &mut Run,
-        message: Message,
-        delivery: Delivery,
-        reply: Reply,
-    ) -> Result<(), StoreError> {
-        let enqueued = run.enqueue(message, delivery);
-        if enqueued.is_ok() {
-            self.save(run).await?;
-        }
+    /// Enqueues messages, and replies when they are stored.
+    async fn receive(&mut self, run: &mut Run, sent: Sent) -> Result<(), StoreError> {
+        let Sent { messages, delivery, request, reply } = sent;
+        let mut next = run.clone();
+        let enqueued = messages.into_iter().try_for_each(|message| next.enqueue(message, delivery));
+        let stored = match enqueued {
+            Err(error) => Err(error.into()),
+            Ok(()) => match self.save_with(&next, RunUpdate::default().of_request(request)).await {
+                Ok(()) => {
+                    *run = next;
+                    Ok(())
+                }
+                Err(error @ (StoreError::Repeated { .. } | StoreError::OtherRequest(_))) => Err(error.into()),
+                Err(error) => return Err(error),
+            },
+        };
         // The sender may have left.
-        let _ = reply.send(enqueued);
+        let _ = reply.send(stored);
         Ok(())
     }
 

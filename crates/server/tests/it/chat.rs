@@ -26,6 +26,7 @@ async fn answer_has_calls_and_results() {
         {
           "status": "finished",
           "text": "It is 42.",
+          "pending": [],
           "agent_steps": null,
           "usage": null,
           "tools_used": [

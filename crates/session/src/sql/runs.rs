@@ -25,25 +25,11 @@ struct RunRow {
     usage: String,
     token: Option<String>,
     owned_until: i64,
-    first_event: i64,
     created_at: i64,
     updated_at: i64,
 }
 
-from_row!(RunRow {
-    pk,
-    session,
-    id,
-    status,
-    base,
-    state,
-    usage,
-    token,
-    owned_until,
-    first_event,
-    created_at,
-    updated_at
-});
+from_row!(RunRow { pk, session, id, status, base, state, usage, token, owned_until, created_at, updated_at });
 
 impl RunRow {
     fn status(&self) -> Result<RunStatus, StoreError> {
@@ -55,7 +41,7 @@ fn status_of(text: &str) -> Result<RunStatus, StoreError> {
     serde_json::from_value(serde_json::Value::from(text)).map_err(unreadable("run"))
 }
 
-const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, first_event, \
+const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, \
                    created_at, updated_at FROM runs WHERE tenant = $1 AND id = $2";
 
 /// The id of the run of a session that is not over.
@@ -164,7 +150,6 @@ impl SqlStore {
             state: serde_json::from_str(&row.state).map_err(unreadable("run"))?,
             usage: serde_json::from_str(&row.usage).map_err(unreadable("run"))?,
             transcript: messages,
-            first_event: unsigned(row.first_event),
             created_at: Timestamp::from_unix_millis(row.created_at),
             updated_at: Timestamp::from_unix_millis(row.updated_at),
         })
@@ -176,15 +161,23 @@ impl SqlStore {
         limit: u32,
     ) -> Result<Vec<RunSummary>, StoreError> {
         let session = self.find_session(key).await?;
-        let sql = "SELECT id, status, usage, created_at, updated_at FROM runs WHERE session = $1 \
+        let sql = "SELECT id, status, usage, first_event, created_at, updated_at FROM runs WHERE session = $1 \
                    ORDER BY pk DESC LIMIT $2";
         let rows = query_as(sql).bind(session.pk).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        let rows: Vec<(String, String, String, i64, i64)> = rows.map_err(|error| self.error(error))?;
-        let read = |(id, status, usage, created_at, updated_at): (String, String, String, i64, i64)| {
+        let rows: Vec<(String, String, String, i64, i64, i64)> = rows.map_err(|error| self.error(error))?;
+        let read = |(id, status, usage, first_event, created_at, updated_at): (
+            String,
+            String,
+            String,
+            i64,
+            i64,
+            i64,
+        )| {
             Ok(RunSummary {
                 id,
                 status: status_of(&status)?,
                 usage: serde_json::from_str(&usage).map_err(unreadable("run"))?,
+                first_event: unsigned(first_event),
                 created_at: Timestamp::from_unix_millis(created_at),
                 updated_at: Timestamp::from_unix_millis(updated_at),
             })
