@@ -3,6 +3,7 @@
 mod clear_tool_results;
 mod closure;
 mod context;
+mod earlier_turns;
 mod guardrail;
 mod request_draft;
 mod run_hook;
@@ -18,6 +19,7 @@ use crate::{dialect::Reply, output::Output};
 
 pub use clear_tool_results::ClearToolResults;
 pub use context::HookContext;
+pub use earlier_turns::EarlierTurns;
 pub use guardrail::{Guardrail, HookFailure};
 pub use request_draft::RequestDraft;
 pub use verdict::{Judgement, Verdict};

@@ -40,6 +40,9 @@ pub struct HookContext {
     pub usage: Usage,
     /// The transcript of the conversation so far, including earlier runs.
     pub transcript: Transcript,
+    /// The index of the first message of this run in `transcript`. See
+    /// [`Run::first_message_index`].
+    pub first_message: usize,
     /// The saved entries of the extension that added the hook. The hooks of the agent builder share
     /// the entries of the extension named `""`.
     pub entries: Entries,
@@ -56,6 +59,7 @@ impl HookContext {
             step: run.step(),
             usage: run.usage(),
             transcript: run.transcript().clone(),
+            first_message: run.first_message_index(),
             entries: entries.clone(),
             information: Arc::default(),
         }

@@ -15,6 +15,7 @@ mod context;
 mod continued_runs;
 mod crashes;
 mod dialect_scripts;
+mod earlier_turns;
 mod effects;
 mod enqueue;
 mod events;
