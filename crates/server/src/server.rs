@@ -16,7 +16,7 @@ use futures::FutureExt as _;
 use haft_core::tool::{HostState, Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
-use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder};
+use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder, hook::EarlierTurns};
 use haft_session::{RequestKey, Retention, SessionStore};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -82,6 +82,7 @@ pub struct ServerBuilder {
     access: AccessConfig,
     listener: ListenerConfig,
     max_runs: usize,
+    earlier_turns: Option<EarlierTurns>,
 }
 
 /// The tools that a run offers to the model. `None` offers all.
@@ -158,6 +159,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets how a request contains the earlier turns of its conversation. `None` sends their calls and
+    /// results as messages. Default: [`EarlierTurns::new`], with a section "Tool Execution Results".
+    pub fn earlier_turns(mut self, hook: impl Into<Option<EarlierTurns>>) -> Self {
+        self.earlier_turns = hook.into();
+        self
+    }
+
     /// Sets the maximum number of runs and direct calls in progress. Further ones are rejected with
     /// status 503 and `Retry-After`. Default: 512.
     pub fn max_runs(mut self, runs: usize) -> Self {
@@ -172,7 +180,12 @@ impl ServerBuilder {
     /// Fails in the same cases as [`ReactAgentBuilder::build`].
     pub fn build(self) -> Result<Server, AgentBuildError> {
         // Another writer can append to a conversation between a call and its result.
-        let agent = self.agent.repair_history().extension(offered_tools()).build()?;
+        let agent = self.agent.repair_history().extension(offered_tools());
+        let agent = match self.earlier_turns {
+            Some(hook) => agent.hook(hook),
+            None => agent,
+        };
+        let agent = agent.build()?;
         let slots = Arc::new(Semaphore::new(self.max_runs.min(Semaphore::MAX_PERMITS)));
         let new = |store| StoredAgent::with_slots(agent.clone(), store, LEASE, Arc::clone(&slots));
         let stored = self.store.map(new);
@@ -213,7 +226,8 @@ impl Server {
     pub fn builder(agent: ReactAgentBuilder) -> ServerBuilder {
         let (access, listener) = (AccessConfig::default(), ListenerConfig::default());
         let retention = Retention::default().with_events(EVENTS);
-        ServerBuilder { agent, store: None, retention, access, listener, max_runs: MAX_RUNS }
+        let earlier_turns = Some(EarlierTurns::new());
+        ServerBuilder { agent, store: None, retention, access, listener, max_runs: MAX_RUNS, earlier_turns }
     }
 
     /// Returns the stored runs. `None` without a store. A program that serves the

@@ -107,6 +107,27 @@ async fn conversation_survives_a_restart() {
     server.stop().await;
 }
 
+/// BEHAVIOUR: the tool results of earlier turns are a section of the next turn's context.
+#[tokio::test]
+async fn earlier_results_are_a_section() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new()
+        .reply_calls([("call_1", "add", r#"{"x":1,"y":2}"#)])
+        .reply_text("It is 3.")
+        .reply_text("3 again.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let talk = json!({"session_id": "talk", "use_memory": true, "use_tools": true});
+    assert_eq!(send(server.post("/chat", &question("1 + 2?", &talk))).await.0, 200);
+    assert_eq!(send(server.post("/chat", &question("Again?", &talk))).await.0, 200);
+    let request = &model.requests()[2];
+    let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
+    assert_eq!(texts, ["1 + 2?", "It is 3.", "Again?"]);
+    let instructions = request.instructions.as_ref().unwrap().text();
+    assert!(instructions.starts_with("## Tool Execution Results\n"), "{instructions}");
+    assert!(instructions.contains("- call id: call_1") && instructions.ends_with("- result: 3"));
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn answer_is_streamed() {
     let (_folder, path) = store_file();

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod chat;
+mod clients;
+mod description;
 mod kills;
+mod load;
 mod runs;
 mod tools;
 
@@ -17,7 +20,7 @@ use haft_http::{
     tls::{RootCertificates, client_config},
 };
 use haft_react::ReactAgent;
-use haft_server::Server;
+use haft_server::{Server, ServerBuilder};
 use haft_session::SqlStore;
 use haft_testing::ScriptedModel;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
@@ -70,7 +73,15 @@ impl TestServer {
     }
 
     async fn with_access(model: &ScriptedModel, path: Option<&Path>, access: AccessConfig) -> Self {
-        let builder = Server::builder(ReactAgent::builder(model.clone()).tools(toolset())).access(access);
+        Self::build(model, path, |builder| builder.access(access)).await
+    }
+
+    async fn build(
+        model: &ScriptedModel,
+        path: Option<&Path>,
+        configure: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        let builder = configure(Server::builder(ReactAgent::builder(model.clone()).tools(toolset())));
         let builder = match path {
             Some(path) => builder.store(Arc::new(SqlStore::open_file(path).await.unwrap())),
             None => builder,

@@ -8,18 +8,18 @@ use tokio::time::sleep;
 
 use crate::{TestServer, events, send, store_file};
 
-fn message(text: &str) -> Value {
+pub(crate) fn message(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": text}]})
 }
 
-async fn start(server: &TestServer, text: &str) -> String {
+pub(crate) async fn start(server: &TestServer, text: &str) -> String {
     let (status, run) = send(server.post("/sessions/talk/runs", &message(text))).await;
     assert_eq!(status, 201, "{run}");
     run["run_id"].as_str().unwrap().to_owned()
 }
 
 /// Waits until the run has the status `status`.
-async fn until(server: &TestServer, run: &str, status: &str) -> Value {
+pub(crate) async fn until(server: &TestServer, run: &str, status: &str) -> Value {
     for _ in 0..500 {
         let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
         if shown["status"] == status {
@@ -31,7 +31,7 @@ async fn until(server: &TestServer, run: &str, status: &str) -> Value {
 }
 
 /// Reads the events of the run until a call has started, then leaves.
-async fn until_called(server: &TestServer, run: &str) {
+pub(crate) async fn until_called(server: &TestServer, run: &str) {
     let mut events = server.get(&format!("/runs/{run}/events")).send().await.unwrap();
     let mut text = String::new();
     while !text.contains("call_started") {

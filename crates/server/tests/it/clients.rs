@@ -1,0 +1,235 @@
+//! Tests of clients that leave, come back, and repeat requests.
+
+use haft_session::{SessionKey, SessionStore, SqlStore};
+use haft_testing::ScriptedModel;
+use reqwest::Response;
+use serde_json::{Value, json};
+
+use crate::{
+    TestServer, events,
+    runs::{message, start, until, until_called},
+    send, store_file,
+};
+
+/// Reads events until one has the type `kind`. Returns them with their numbers.
+async fn read_until(response: &mut Response, kind: &str) -> Vec<(u64, Value)> {
+    let mut text = String::new();
+    let mut events = Vec::new();
+    let mut number = 0;
+    loop {
+        text += std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap();
+        while let Some((line, rest)) = text.split_once('\n') {
+            if let Some(id) = line.strip_prefix("id: ") {
+                number = id.parse().unwrap();
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                events.push((number, serde_json::from_str(data).unwrap()));
+            }
+            text = rest.to_owned();
+        }
+        if events.iter().any(|(_, event): &(u64, Value)| event["type"] == kind) {
+            return events;
+        }
+    }
+}
+
+/// Asks a question in the conversation `talk`, and reads the events until one has the type `kind`.
+/// Returns the response and the id of the run.
+async fn chat(server: &TestServer, fields: &Value, kind: &str) -> (Response, String) {
+    let mut body = message("Hello.");
+    body["session_id"] = "talk".into();
+    body["stream"] = true.into();
+    body["use_tools"] = true.into();
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let mut response = server.post("/chat", &body).send().await.unwrap();
+    let events = read_until(&mut response, kind).await;
+    let run = events[0].1["run_id"].as_str().unwrap().to_owned();
+    (response, run)
+}
+
+/// FAULTS H2: the run is cancelled within a second, unless the client has chosen otherwise.
+#[tokio::test]
+async fn client_that_leaves_cancels_its_run() {
+    for (fields, is_cancelled) in [
+        (json!({}), true),
+        (json!({"grace_seconds": 1}), true),
+        (json!({"on_disconnect": "continue"}), false),
+    ] {
+        let (_folder, path) = store_file();
+        let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
+        let server = TestServer::start(&model, Some(&path)).await;
+        let (response, run) = chat(&server, &fields, "call_started").await;
+        drop(response);
+        match is_cancelled {
+            true => drop(until(&server, &run, "cancelled").await),
+            false => {
+                let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
+                assert_eq!(shown["status"], "active");
+                assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);
+            }
+        }
+        server.stop().await;
+    }
+}
+
+/// A reader of the events can be the client that the run depends on.
+#[tokio::test]
+async fn reader_that_leaves_cancels_the_run_by_choice() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Wait.").await;
+    until_called(&server, &run).await;
+    let request = server.get(&format!("/runs/{run}/events?on_disconnect=cancel"));
+    let mut reader = request.send().await.unwrap();
+    read_until(&mut reader, "call_started").await;
+    drop(reader);
+    until(&server, &run, "cancelled").await;
+    server.stop().await;
+}
+
+/// An approval outlives the client that has asked for it.
+#[tokio::test]
+async fn approval_is_not_lost_with_its_client() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_calls([("1", "pay", r#"{"amount":5}"#)]).reply_text("Paid.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let (response, run) = chat(&server, &json!({}), "call_pending").await;
+    drop(response);
+    until(&server, &run, "suspended").await;
+    let decision = json!({"call_id": "1", "decision": {"type": "approved"}});
+    assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &decision)).await.0, 200);
+    assert_eq!(until(&server, &run, "finished").await["text"], "Paid.");
+    server.stop().await;
+}
+
+/// A browser that reloads, and a second tab, see the conversation and the run in progress.
+#[tokio::test]
+async fn new_reader_gets_a_snapshot_and_the_tail() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_text("Hello.").reply_calls([("1", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let first = start(&server, "Hi.").await;
+    until(&server, &first, "finished").await;
+    let second = start(&server, "Wait.").await;
+    until_called(&server, &second).await;
+
+    let mut reader = server.get("/sessions/talk/events").send().await.unwrap();
+    let all = read_until(&mut reader, "call_started").await;
+    let (number, snapshot) = &all[0];
+    assert_eq!((&snapshot["type"], &snapshot["active_run"]), (&json!("snapshot"), &json!(second)));
+    let texts: Vec<_> = snapshot["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["message"]["body"]["content"][0]["text"])
+        .collect();
+    assert_eq!(texts, ["Hi.", "Hello.", "Wait."], "{snapshot}");
+    let kinds: Vec<_> = all[1..].iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds.first(), Some(&"request_started"), "{kinds:?}");
+    assert!(all[1..].iter().all(|(_, event)| event["run_id"] == second.as_str()), "{all:?}");
+    assert_eq!(all[1].0, number + 1);
+
+    // The number of the snapshot continues after it.
+    let request = server.get("/sessions/talk/events").header("Last-Event-ID", number.to_string());
+    let again = read_until(&mut request.send().await.unwrap(), "call_started").await;
+    assert_eq!(again, all[1..]);
+    assert_eq!(send(server.post(&format!("/runs/{second}/cancel"), &json!({}))).await.0, 200);
+    server.stop().await;
+}
+
+/// A reader that was away for too long is told, and continues.
+#[tokio::test]
+async fn missed_events_are_replaced_by_a_snapshot() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_text("Hello.").reply_text("Hello again.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let first = start(&server, "Hi.").await;
+    until(&server, &first, "finished").await;
+    let (store, key) = (SqlStore::open_file(&path).await.unwrap(), SessionKey::new("talk").unwrap());
+    let large = json!({"type": "text_delta", "text": "x".repeat(1_000_000)});
+    for _ in 0..20 {
+        store.append_events(&key, &first, vec![large.clone()]).await.unwrap();
+    }
+    let mut reader = server.get("/sessions/talk/events?after=1").send().await.unwrap();
+    let snapshot = read_until(&mut reader, "snapshot").await;
+    assert_eq!(snapshot.len(), 1);
+    assert_eq!(snapshot[0].1["entries"].as_array().unwrap().len(), 2, "{}", snapshot[0].1);
+    let second = start(&server, "Hi again.").await;
+    let tail = read_until(&mut reader, "done").await;
+    assert!(tail.iter().all(|(number, event)| *number > snapshot[0].0 && event["run_id"] == second.as_str()));
+    drop(reader);
+    server.stop().await;
+}
+
+/// A client that repeats a request, because it has lost the response, does not act twice.
+#[tokio::test]
+async fn repeated_request_acts_once() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new()
+        .reply_calls([("1", "pay", r#"{"amount":5}"#)])
+        .reply_text("Paid.")
+        .reply_text("Hello.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let start = |text: &str, key: &str| {
+        send(server.post("/sessions/talk/runs", &message(text)).header("Idempotency-Key", key))
+    };
+    let (status, run) = start("Pay 5.", "\"a\"").await;
+    assert_eq!(status, 201, "{run}");
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let (status, again) = start("Pay 5.", "a").await;
+    assert_eq!((status.as_u16(), &again["run_id"]), (202, &run["run_id"]));
+    let (status, error) = start("Pay 6.", "a").await;
+    assert_eq!((status.as_u16(), error), (422, json!({"detail": "the id \"a\" belongs to another request"})));
+    until(&server, &id, "suspended").await;
+
+    for _ in 0..2 {
+        let sent = server.post(&format!("/runs/{id}/messages"), &json!({"content": "Hurry."}));
+        assert_eq!(send(sent.header("Idempotency-Key", "b")).await.0, 202);
+        assert_eq!(start("Thanks.", "c").await.1["run_id"], id.as_str());
+    }
+    let decision = json!({"call_id": "1", "decision": {"type": "approved"}});
+    assert_eq!(send(server.post(&format!("/runs/{id}/decisions"), &decision)).await.0, 200);
+    until(&server, &id, "finished").await;
+    let (_, messages) = send(server.get("/sessions/talk/messages?tools=false")).await;
+    let texts: Vec<_> = messages["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["message"]["body"]["content"][0]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["Pay 5.", "Hurry.", "Paid.", "Thanks.", "Hello."], "{messages}");
+
+    // The answer of a run that is over, without and with a stream.
+    let mut body = message("Bye.");
+    body["session_id"] = "chat".into();
+    let answer = || send(server.post("/chat", &body).header("Idempotency-Key", "d"));
+    let model = model.reply_text("Bye.");
+    let (_, first) = answer().await;
+    let (status, second) = answer().await;
+    assert_eq!((status.as_u16(), &second), (200, &first));
+    assert_eq!(model.requests().len(), 4);
+    // Where a repeated request would act again, the key is an error.
+    let call = server.post("/tools/add/call", &json!({"arguments": {"x": 1, "y": 2}}));
+    assert_eq!(send(call.header("Idempotency-Key", "e")).await.0, 400);
+    server.stop().await;
+}
+
+/// FAULTS H3: an error is an event, and there is no answer.
+#[tokio::test]
+async fn failed_stream_ends_with_an_error() {
+    let (_folder, path) = store_file();
+    let error = || haft_core::model::ModelError::Unauthorized("the key is sk-secret".to_owned());
+    let model = ScriptedModel::new().fail(error()).fail(error());
+    let server = TestServer::start(&model, Some(&path)).await;
+    for session in [Value::Null, json!("talk")] {
+        let mut body = message("Hi.");
+        body["session_id"] = session;
+        body["stream"] = true.into();
+        let events = events(server.post("/chat", &body).send().await.unwrap()).await;
+        let kinds: Vec<_> = events.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
+        assert!(kinds.ends_with(&["error"]) && !kinds.contains(&"done"), "{kinds:?}");
+        assert_eq!(events.last().unwrap().1["error"], "the model failed");
+    }
+    server.stop().await;
+}
