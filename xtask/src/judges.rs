@@ -25,6 +25,9 @@ const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 /// The Python package of the llama.cpp server, which runs a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
+/// The Python package of a program that compares the HTTP server with its OpenAPI description.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
 /// The version of Node that is installed if the Node of the system is older than [`MIN_NODE`].
 const NODE: &str = "22.23.3";
 /// The oldest usable version of Node, major and minor. The MCP Inspector needs it.
@@ -51,20 +54,24 @@ pub(crate) fn install_postgresql() {
     let _ = fs::remove_file(config);
 }
 
-/// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
+/// Installs llmock, aimock and Schemathesis. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note
 /// is printed.
 pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let package_in_folder = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
-    let packages = [Some(package_in_folder(LLMOCK)), with_llama_cpp.then(|| package_in_folder(XLLAMACPP))];
+    let packages = [
+        Some(package_in_folder(LLMOCK)),
+        Some(package_in_folder(SCHEMATHESIS)),
+        with_llama_cpp.then(|| package_in_folder(XLLAMACPP)),
+    ];
     if run_succeeds(command_in_root("python3").args(["-c", "import venv, ensurepip"])) {
         packages
             .into_iter()
             .flatten()
             .try_for_each(|(package, place)| install_python_packages(&place, &[package]))?;
     } else {
-        announce("note: the tests against llmock and xllamacpp need `python3` with `venv`");
+        announce("note: the tests against llmock, xllamacpp and Schemathesis need `python3` with `venv`");
     }
     if run_succeeds(command_in_root("npm").arg("--version")) {
         install_npm_packages(&folder.join("aimock"), &[AIMOCK])

@@ -24,7 +24,7 @@ use crate::{
     client::{ClientGuard, Leaving, OnDisconnect},
     error::{ApiError, ErrorBody, Failures},
     runs::{OnActive, RunBody, Started, describe, start_or_send},
-    server::{Caller, OfferedTools, Shared, read_json, reject_request_key, request_key},
+    server::{Caller, OfferedTools, Shared, read_json, reject_request_key, request_key, whole_number},
     sse,
     stored::RunRequest,
 };
@@ -57,9 +57,9 @@ pub(crate) struct ChatRequest {
     on_disconnect: OnDisconnect,
     /// The seconds before a run is cancelled whose client has left. It goes on if another client
     /// reads its events by then. Default: 0.
-    #[serde(default)]
-    #[schema(maximum = 3600)]
-    grace_seconds: u32,
+    #[serde(default, deserialize_with = "whole_number")]
+    #[schema(minimum = 0, maximum = 3600)]
+    grace_seconds: u64,
 }
 
 /// A message of a client.
@@ -134,15 +134,15 @@ pub(crate) async fn offered(
 /// Without `session_id`, nothing is stored. With the status 202, a call waits for a decision.
 #[utoipa::path(
     post, path = "/chat", tag = "chat",
-    params(("Idempotency-Key" = Option<String>, Header, description =
+    params(("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
         "A key of the client for a question to a stored conversation. A repeated request starts nothing, \
          and returns the answer of the first one.")),
     request_body = ChatRequest,
     responses(
-        (status = 200, content((ChatAnswer = "application/json"), (String = "text/event-stream"))),
+        Failures,
+        (status = 200, content((ChatAnswer = "application/json"), (sse::StreamEvent = "text/event-stream"))),
         (status = 202, body = ChatAnswer, description = "A call waits for a decision."),
         (status = 409, body = ErrorBody, description = "The run was cancelled, or is a conflict."),
-        Failures,
     )
 )]
 pub(crate) async fn chat(

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::{error::ApiError, live::LiveRun};
 
 /// The maximum grace period, in seconds.
-const MAX_GRACE: u32 = 3600;
+const MAX_GRACE: u64 = 3600;
 
 /// What happens to a run when its client leaves before the end of the response. A run that waits for
 /// a decision goes on waiting.
@@ -31,13 +31,13 @@ pub(crate) enum Leaving {
 }
 
 impl Leaving {
-    pub(crate) fn new(on_disconnect: OnDisconnect, grace_seconds: u32) -> Result<Self, ApiError> {
+    pub(crate) fn new(on_disconnect: OnDisconnect, grace_seconds: u64) -> Result<Self, ApiError> {
         if grace_seconds > MAX_GRACE {
             return Err(ApiError::invalid(format!("`grace_seconds` is at most {MAX_GRACE}")));
         }
         Ok(match on_disconnect {
             OnDisconnect::Continue => Self::Continue,
-            OnDisconnect::Cancel => Self::CancelAfter(Duration::from_secs(grace_seconds.into())),
+            OnDisconnect::Cancel => Self::CancelAfter(Duration::from_secs(grace_seconds)),
         })
     }
 }

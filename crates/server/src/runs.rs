@@ -26,7 +26,7 @@ use crate::{
     chat::{ChatMessage, offered},
     client::{ClientGuard, Leaving, OnDisconnect},
     error::{ApiError, Failures},
-    server::{Caller, OfferedTools, Shared, read_json, request_key},
+    server::{Caller, OfferedTools, Shared, query_number, read_json, request_key},
     sse,
     stored::{RunRequest, StoredAgent, StoredRunError, load},
 };
@@ -83,7 +83,7 @@ pub(crate) struct StartedRun {
     post, path = "/sessions/{id}/runs", tag = "runs",
     params(
         ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"),
-        ("Idempotency-Key" = Option<String>, Header, description =
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
             "A key of the client for this request. A repeated request starts nothing, and returns the run of the \
              first one."),
     ),
@@ -311,16 +311,33 @@ pub(crate) async fn decide(
     Ok(Json(Decided { run_id: id, call_id }))
 }
 
+/// When a run receives a message.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MessageDelivery {
+    /// The message becomes part of the next model request.
+    #[default]
+    NextRequest,
+    /// The run continues with the message after its answer.
+    Idle,
+}
+
+impl From<MessageDelivery> for Delivery {
+    fn from(delivery: MessageDelivery) -> Self {
+        match delivery {
+            MessageDelivery::NextRequest => Self::NextRequest,
+            MessageDelivery::Idle => Self::Idle,
+        }
+    }
+}
+
 /// The body of `POST /runs/{id}/messages`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MessageRequest {
     content: String,
-    /// `next_request`: the message becomes part of the next model request. `idle`: the run continues
-    /// with it after its answer. Default: `next_request`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
-    delivery: Delivery,
+    delivery: MessageDelivery,
 }
 
 /// Send a message to a run that is not over.
@@ -328,7 +345,7 @@ pub(crate) struct MessageRequest {
     post, path = "/runs/{id}/messages", tag = "runs",
     params(
         ("id" = String, Path, description = "The id of the run."),
-        ("Idempotency-Key" = Option<String>, Header, description =
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
             "A key of the client for this request. A repeated request sends nothing."),
     ),
     request_body = MessageRequest,
@@ -344,7 +361,7 @@ pub(crate) async fn send(
     let MessageRequest { content, delivery } = read_json(&body)?;
     let request = request_key(&headers, &format!("/runs/{id}/messages"), &body)?;
     let stored = shared.stored()?;
-    stored.send(caller.tenant(), &id, vec![Message::user(content)], delivery, request).await?;
+    stored.send(caller.tenant(), &id, vec![Message::user(content)], delivery.into(), request).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -370,13 +387,16 @@ pub(crate) async fn cancel(
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunEventsQuery {
     /// The number of the last event that the client has. The header `Last-Event-ID` wins.
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
     after: Option<u64>,
     /// What happens to the run when this client leaves. Default: `continue`.
     on_disconnect: Option<OnDisconnect>,
     /// The seconds before the run is cancelled. It goes on if another client reads its events by
     /// then. Default: 0.
-    #[param(maximum = 3600)]
-    grace_seconds: Option<u32>,
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 3600)]
+    grace_seconds: Option<u64>,
 }
 
 /// Read the events of a run.
@@ -391,7 +411,7 @@ pub(crate) struct RunEventsQuery {
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has."),
     ),
     responses(
-        (status = 200, body = String, content_type = "text/event-stream"),
+        (status = 200, body = sse::StreamEvent, content_type = "text/event-stream"),
         (status = 204, description = "The client has all events."),
         Failures,
     )
@@ -426,6 +446,8 @@ pub(crate) async fn events(
 #[into_params(parameter_in = Query)]
 pub(crate) struct SessionEventsQuery {
     /// The number of the last event that the client has. The header `Last-Event-ID` wins.
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
     after: Option<u64>,
 }
 
@@ -436,10 +458,10 @@ pub(crate) struct SessionEventsQuery {
 #[utoipa::path(
     get, path = "/sessions/{id}/events", tag = "sessions",
     params(
-        ("id" = String, Path, description = "The id of the conversation."), SessionEventsQuery,
+        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), SessionEventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has."),
     ),
-    responses((status = 200, body = String, content_type = "text/event-stream"), Failures)
+    responses((status = 200, body = sse::StreamEvent, content_type = "text/event-stream"), Failures)
 )]
 pub(crate) async fn session_events(
     State(shared): State<Arc<Shared>>,

@@ -18,6 +18,10 @@ use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder, hook::EarlierTurns};
 use haft_session::{RequestKey, Retention, SessionStore};
+use serde::{
+    Deserialize as _, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -356,8 +360,7 @@ pub(crate) fn request_key(
 /// Rejects a key where a repeated request would not be recognized.
 pub(crate) fn reject_request_key(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.contains_key(IDEMPOTENCY_KEY) {
-        true => Err(ApiError::new(
-            StatusCode::BAD_REQUEST,
+        true => Err(ApiError::invalid(
             "the header Idempotency-Key needs a stored conversation: repeated, this request would act again",
         )),
         false => Ok(()),
@@ -365,9 +368,39 @@ pub(crate) fn reject_request_key(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Reads the JSON body of a request. The error has the place of the fault.
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body)
         .map_err(|error| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("invalid body: {error}")))
+}
+
+/// The largest integer that all JSON parsers read exactly (RFC 8259, section 6).
+const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Reads an integer of a body, also one that is written as `3.0`: JSON Schema permits it (draft
+/// 2020-12, validation, section 6.1.1).
+pub(crate) fn whole_number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let mut value = serde_json::Value::deserialize(deserializer)?;
+    if let Some(number) = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0) {
+        // `Display` of an integral float has no fraction.
+        value = number.to_string().parse::<u64>().map_or(value, Into::into);
+    }
+    if value.as_u64().is_some_and(|number| number > MAX_INTEGER) {
+        return Err(D::Error::custom(format!("the maximum is {MAX_INTEGER}")));
+    }
+    serde_json::from_value(value).map_err(D::Error::custom)
+}
+
+/// Reads an integer of a query.
+pub(crate) fn query_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = text.parse().ok().filter(|number| *number <= MAX_INTEGER);
+    let number =
+        number.ok_or_else(|| D::Error::custom(format!("{text:?} is no integer from 0 to {MAX_INTEGER}")));
+    number.map(Some)
 }
 
 impl std::fmt::Debug for ServerBuilder {

@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     error::{ApiError, Failures},
-    server::{Caller, Shared, read_json},
+    server::{Caller, Shared, query_number, read_json, whole_number},
 };
 
 /// The maximum number of items in a list.
@@ -28,12 +28,21 @@ const MAX_ITEMS: u32 = 500;
 /// The number of items in a list without `limit`.
 const ITEMS: u32 = 50;
 
+/// Returns the number of items of a list with the query parameter `limit`.
+fn items(limit: Option<u64>) -> u32 {
+    limit.map_or(ITEMS, |limit| u32::try_from(limit).unwrap_or(MAX_ITEMS).min(MAX_ITEMS))
+}
+
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// The value `next` of the page before.
+    #[param(pattern = "^[0-9]{1,18}:[A-Za-z0-9._:-]{1,128}$")]
     after: Option<String>,
     /// The maximum number of items, at most 500. Default: 50.
-    limit: Option<u32>,
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
+    limit: Option<u64>,
 }
 
 /// A page of conversations.
@@ -59,14 +68,17 @@ pub(crate) async fn list(
 ) -> Result<Json<Sessions>, ApiError> {
     let after = query.after.as_deref().map(|after| {
         let (time, id) = after.split_once(':')?;
-        Some((Timestamp::from_unix_millis(time.parse().ok()?), id))
+        let time = time.parse().ok().filter(|_| time.bytes().all(|byte| byte.is_ascii_digit()))?;
+        Some((Timestamp::from_unix_millis(time), SessionKey::new(id).ok()?))
     });
     let after = after.map(|after| {
         after.ok_or_else(|| ApiError::new(StatusCode::BAD_REQUEST, "`after` is no value of `next`"))
     });
-    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
+    let limit = items(query.limit);
     let store = shared.stored()?.store();
-    let sessions = store.sessions(caller.tenant(), after.transpose()?, limit).await?;
+    let after = after.transpose()?;
+    let after = after.as_ref().map(|(time, key)| (*time, key.id()));
+    let sessions = store.sessions(caller.tenant(), after, limit).await?;
     let last = sessions.last().filter(|_| sessions.len() == limit as usize);
     let next = last.map(|last| format!("{}:{}", last.updated_at.unix_millis(), last.id));
     Ok(Json(Sessions { count: sessions.len(), next, sessions }))
@@ -85,7 +97,7 @@ pub(crate) struct ShownSession {
 /// Show a conversation.
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
     responses((status = 200, body = ShownSession), Failures)
 )]
 pub(crate) async fn show(
@@ -103,7 +115,7 @@ pub(crate) async fn show(
 /// Its active run is cancelled. A conversation that does not exist is no error.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
     responses((status = 204), Failures)
 )]
 pub(crate) async fn delete(
@@ -122,11 +134,16 @@ pub(crate) async fn delete(
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct MessagesQuery {
     /// The position of the last entry that the client has. Default: 0.
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
     after: Option<u64>,
     /// The maximum number of entries, at most 500. Default: 50.
-    limit: Option<u32>,
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
+    limit: Option<u64>,
     /// `false` leaves out tool results, and replies that only call tools. Default: `true`.
     tools: Option<bool>,
 }
@@ -159,7 +176,7 @@ impl From<Entry> for ShownEntry {
 /// Read the messages of a conversation.
 #[utoipa::path(
     get, path = "/sessions/{id}/messages", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation."), MessagesQuery),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), MessagesQuery),
     responses((status = 200, body = Entries), Failures)
 )]
 pub(crate) async fn messages(
@@ -169,7 +186,7 @@ pub(crate) async fn messages(
     caller: Caller,
 ) -> Result<Json<Entries>, ApiError> {
     let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
+    let limit = items(query.limit);
     let entries = shared.stored()?.store().entries(&key, query.after.unwrap_or(0), limit).await?;
     let next = entries.last().filter(|_| entries.len() == limit as usize).map(|last| last.position);
     let entries = entries.into_iter().map(ShownEntry::from);
@@ -188,15 +205,18 @@ pub(crate) struct Runs {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
     /// The maximum number of runs, at most 500. Default: 50.
-    limit: Option<u32>,
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
+    limit: Option<u64>,
 }
 
 /// List the runs of a conversation with their usage, the latest first.
 #[utoipa::path(
     get, path = "/sessions/{id}/runs", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation."), RunsQuery),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), RunsQuery),
     responses((status = 200, body = Runs), Failures)
 )]
 pub(crate) async fn runs(
@@ -206,7 +226,7 @@ pub(crate) async fn runs(
     caller: Caller,
 ) -> Result<Json<Runs>, ApiError> {
     let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    let runs = shared.stored()?.store().runs(&key, query.limit.unwrap_or(ITEMS).min(MAX_ITEMS)).await?;
+    let runs = shared.stored()?.store().runs(&key, items(query.limit)).await?;
     Ok(Json(Runs { count: runs.len(), runs }))
 }
 
@@ -218,13 +238,15 @@ pub(crate) struct ForkRequest {
     #[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$")]
     to: String,
     /// The position of the last entry to copy. Default: all.
+    #[serde(default, deserialize_with = "whole_number")]
+    #[schema(minimum = 0, maximum = 9007199254740991_u64)]
     until: Option<u64>,
 }
 
 /// Copy a conversation, or its beginning, to a new one.
 #[utoipa::path(
     post, path = "/sessions/{id}/fork", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
     request_body = ForkRequest,
     responses((status = 201, body = Object, description = "The new conversation."), Failures)
 )]
@@ -246,6 +268,8 @@ pub(crate) async fn fork(
 #[serde(deny_unknown_fields)]
 pub(crate) struct RewindRequest {
     /// The position of the last entry that the conversation keeps. 0 is the start.
+    #[serde(deserialize_with = "whole_number")]
+    #[schema(minimum = 0, maximum = 9007199254740991_u64)]
     to: u64,
 }
 
@@ -254,7 +278,7 @@ pub(crate) struct RewindRequest {
 /// The entries in between stay in the log. A conversation with an active run is a conflict.
 #[utoipa::path(
     post, path = "/sessions/{id}/rewind", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
     request_body = RewindRequest,
     responses((status = 200, body = Object, description = "The conversation."), Failures)
 )]
@@ -267,6 +291,12 @@ pub(crate) async fn rewind(
     let RewindRequest { to } = read_json(&body)?;
     let (store, key) = (shared.stored()?.store(), SessionKey::of_tenant(caller.tenant(), id)?);
     let session = store.session(&key).await?;
+    if to > session.entries {
+        return Err(ApiError::invalid(format!(
+            "`to` is {to}, and the conversation has {} entries",
+            session.entries
+        )));
+    }
     if let Some(run) = store.active_run(&key).await? {
         return Err(StoreError::Busy(run).into());
     }
@@ -279,7 +309,7 @@ pub(crate) async fn rewind(
 /// Export a conversation as JSON Lines.
 #[utoipa::path(
     get, path = "/sessions/{id}/export", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
     responses((status = 200, body = String, content_type = "application/jsonl"), Failures)
 )]
 pub(crate) async fn export(
@@ -293,11 +323,14 @@ pub(crate) async fn export(
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
     /// The words, all of which the message has.
     q: String,
     /// The maximum number of messages, at most 500. Default: 50.
-    limit: Option<u32>,
+    #[serde(default, deserialize_with = "query_number")]
+    #[param(minimum = 0, maximum = 9007199254740991_u64)]
+    limit: Option<u64>,
 }
 
 /// Found messages.
@@ -320,7 +353,7 @@ pub(crate) async fn search(
     caller: Caller,
 ) -> Result<Json<Hits>, ApiError> {
     let store = shared.stored()?.store();
-    let limit = query.limit.unwrap_or(ITEMS).min(MAX_ITEMS);
+    let limit = items(query.limit);
     let hits = store.search(caller.tenant(), &query.q, limit).await?;
     Ok(Json(Hits { count: hits.len(), hits }))
 }

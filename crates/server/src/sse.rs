@@ -14,6 +14,7 @@ use haft_core::{RunOutput, agent::AgentErrorKind, message::MessageBody};
 use haft_session::{Entry, SessionKey, SessionStore, StoreError, StoredEvent};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
+use utoipa::ToSchema;
 
 use crate::{client::ClientGuard, error::describe, stored::StoredAgent};
 
@@ -28,6 +29,17 @@ const PAGE: u32 = 256;
 
 /// The maximum number of entries in a snapshot.
 const SNAPSHOT_ENTRIES: u32 = 100;
+
+/// An event of a stream.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "a description, which has no value")]
+pub(crate) struct StreamEvent {
+    /// The number of the event. A stream without a stored conversation has none.
+    id: Option<String>,
+    /// A JSON object: `type` and further members, and `run_id` for a stored run. The last event of a
+    /// run is `done`, `suspended` or `error`.
+    data: String,
+}
 
 pub(crate) type Events =
     Sse<axum::response::sse::KeepAliveStream<BoxStream<'static, Result<Event, Infallible>>>>;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::{
-    error::{ApiError, Failures},
+    error::{ApiError, ErrorBody, Failures},
     server::{Caller, OfferedTools, Shared, read_json, reject_request_key},
 };
 
@@ -73,7 +73,7 @@ pub(crate) async fn show(
 }
 
 /// The body of a call.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallRequest {
     /// The arguments, as in the input schema of the tool. Default: none.
@@ -92,6 +92,15 @@ pub(crate) struct CallResult {
     warning: Option<String>,
 }
 
+/// The body of a failed call.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a description, which has no value")]
+pub(crate) enum CallFailure {
+    Request(ErrorBody),
+    Call(CallResult),
+}
+
 /// Call a tool.
 ///
 /// A call that fails is a response with `success: false`. If the client leaves, the call is
@@ -101,10 +110,10 @@ pub(crate) struct CallResult {
     params(("name" = String, Path, description = "The name of the tool.")),
     request_body = Option<CallRequest>,
     responses(
-        (status = 200, body = CallResult),
-        (status = 403, body = Value, description = "The call is denied, with the reason as `error`."),
-        (status = 422, body = Value, description = "The arguments are invalid, with the faults as `error`."),
         Failures,
+        (status = 200, body = CallResult),
+        (status = 403, body = CallFailure, description = "The request or the call is not permitted."),
+        (status = 422, body = CallFailure, description = "The body is invalid, or the arguments are."),
     )
 )]
 pub(crate) async fn call(
@@ -115,8 +124,8 @@ pub(crate) async fn call(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     reject_request_key(&headers)?;
-    let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
-    let CallRequest { arguments } = read_json(&body)?;
+    let body = if body.is_empty() { Bytes::from_static(b"null") } else { body };
+    let CallRequest { arguments } = read_json::<Option<CallRequest>>(&body)?.unwrap_or_default();
     let _slot = shared.take_slot()?;
     let cx = ToolContext::new(Arc::new(caller.context(OfferedTools::default())), "call_1");
     // If the client leaves, the future is dropped, and the call is cancelled.

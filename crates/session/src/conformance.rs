@@ -254,6 +254,10 @@ async fn decision_is_never_replaced(store: &dyn SessionStore) -> Outcome {
     store.start_run(&key, NewRun::new("run", json!({}), Vec::new()), MINUTE).await?;
     store.decide(tenant, "run", "call_1", &Decision::approved()).await?;
     store.decide(tenant, "run", "call_1", &Decision::approved()).await?;
+    match store.run(tenant, "no\0run").await {
+        Err(StoreError::RunNotFound(_)) => {}
+        other => return Err(format!("an unknown run is {other:?}").into()),
+    }
     match store.decide(tenant, "run", "call_1", &Decision::denied("no")).await {
         Err(StoreError::OtherDecision { .. }) => {}
         other => return Err(format!("another decision returns {other:?}").into()),
@@ -372,6 +376,7 @@ async fn messages_are_found(store: &dyn SessionStore) -> Outcome {
         ("italy", vec![6]),
         ("rome italy", vec![]),
         ("\"rome", vec![2]),
+        ("rome\0", vec![2]),
         ("rome OR italy", vec![]),
         ("found", vec![4]),
         (" ", vec![]),

@@ -5,6 +5,7 @@ mod aimock;
 mod llama;
 mod llmock;
 mod local;
+mod schemathesis;
 
 use std::{path::PathBuf, time::Duration};
 

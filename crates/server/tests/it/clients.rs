@@ -211,7 +211,7 @@ async fn repeated_request_acts_once() {
     assert_eq!(model.requests().len(), 4);
     // Where a repeated request would act again, the key is an error.
     let call = server.post("/tools/add/call", &json!({"arguments": {"x": 1, "y": 2}}));
-    assert_eq!(send(call.header("Idempotency-Key", "e")).await.0, 400);
+    assert_eq!(send(call.header("Idempotency-Key", "e")).await.0, 422);
     server.stop().await;
 }
 

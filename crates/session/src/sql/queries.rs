@@ -30,8 +30,10 @@ impl SqlStore {
                            JOIN entries e ON e.pk = words.rowid JOIN sessions s ON s.pk = e.session \
                            WHERE words MATCH $1 AND s.tenant = $2 ORDER BY e.pk DESC LIMIT $3";
                 // Each word is a phrase, so that it has no operators.
-                let phrases =
-                    text.split_whitespace().map(|word| format!("\"{}\"", word.replace('"', "\"\"")));
+                // A pattern ends at U+0000.
+                let words = text.split(|character: char| character.is_whitespace() || character == '\0');
+                let phrases = words.filter(|word| !word.is_empty());
+                let phrases = phrases.map(|word| format!("\"{}\"", word.replace('"', "\"\"")));
                 (sql, phrases.collect::<Vec<_>>().join(" "))
             }
             false => {

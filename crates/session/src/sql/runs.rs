@@ -44,6 +44,11 @@ fn status_of(text: &str) -> Result<RunStatus, StoreError> {
 const RUN: &str = "SELECT pk, session, id, status, base, state, usage, token, owned_until, \
                    created_at, updated_at FROM runs WHERE tenant = $1 AND id = $2";
 
+/// Returns the error for an id that no run has. PostgreSQL rejects U+0000.
+fn check_id(run: &str) -> Result<(), StoreError> {
+    if run.contains('\0') { Err(StoreError::RunNotFound(run.to_owned())) } else { Ok(()) }
+}
+
 /// The id of the run of a session that is not over.
 const ACTIVE_RUN: &str = "SELECT id FROM runs WHERE session = $1 AND status IN ('active', 'suspended')";
 
@@ -103,6 +108,7 @@ impl SqlStore {
     }
 
     async fn lock_run(&self, write: &mut Write<'_>, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
+        check_id(run)?;
         let lock = if write.is_sqlite { "" } else { " FOR UPDATE" };
         let sql = sqlx::AssertSqlSafe(format!("{RUN}{lock}"));
         let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&mut *write.tx).await;
@@ -110,6 +116,7 @@ impl SqlStore {
     }
 
     async fn find_run(&self, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
+        check_id(run)?;
         let row = query_as(RUN).bind(tenant).bind(run).fetch_optional(&self.pool).await;
         row.map_err(|error| self.error(error))?.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))
     }
@@ -124,6 +131,7 @@ impl SqlStore {
     }
 
     pub(super) async fn read_run(&self, tenant: &str, run: &str) -> Result<StoredRun, StoreError> {
+        check_id(run)?;
         let failed = |error| self.error(error);
         // The state and the messages are from the same write.
         let mut read = self.read().await?;
