@@ -2,7 +2,6 @@
 
 mod accept;
 mod api_clients;
-mod audit;
 mod config_file;
 mod endpoint;
 mod from_openapi;

@@ -123,7 +123,7 @@ impl Arguments {
     /// Opens the conversation of `--session`.
     async fn open_session(&self) -> Result<Option<StoredConversation>, CliError> {
         let Some(name) = &self.session else { return Ok(None) };
-        let (key, store) = (session_key(name)?, self.store.open().await?);
+        let (key, store) = (session_key("", name)?, self.store.open().await?);
         store.create(&key, None).await.map_err(|error| store_error(&error))?;
         let conversation = store.conversation(&key).await.map_err(|error| store_error(&error))?;
         let (history, entries) = (conversation.transcript, conversation.session.entries);

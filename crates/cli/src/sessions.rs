@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use haft_core::{Message, message::MessageBody};
-use haft_session::{Conversation, Entry, Session, SessionStore, StoreError};
+use haft_session::{Conversation, Entry, Session, SessionKey, SessionStore, StoreError};
 use serde_json::json;
 
 use crate::{
@@ -22,6 +22,10 @@ const MAX_LINE_CHARS: usize = 100;
 pub(crate) struct Arguments {
     #[command(flatten)]
     store: StoreOptions,
+    /// The tenant of `haft serve --token-env` that the conversations belong to. Default: those
+    /// without a tenant.
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    tenant: String,
     #[command(subcommand)]
     command: Command,
 }
@@ -72,24 +76,26 @@ enum Command {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let store = arguments.store.open().await?;
-    let store = &*store;
+    let (store, tenant) = (&*store, arguments.tenant.as_str());
     match arguments.command {
-        Command::List { json } => list(store, json).await?,
-        Command::Show { name, no_tools, json } => show(store, &name, no_tools, json).await?,
-        Command::Search { words } => search(store, &words.join(" ")).await?,
+        Command::List { json } => list(store, tenant, json).await?,
+        Command::Show { name, no_tools, json } => {
+            show(store, &session_key(tenant, &name)?, no_tools, json).await?
+        }
+        Command::Search { words } => search(store, tenant, &words.join(" ")).await?,
         Command::Export { name } => {
-            let exported = Conversation::export(store, &session_key(&name)?).await;
+            let exported = Conversation::export(store, &session_key(tenant, &name)?).await;
             let exported = exported.map_err(|error| store_error(&error))?;
             exported.lines().try_for_each(terminal::write_json)?;
         }
         Command::Import { name, file } => {
             let cannot_read = |error| CliError::new(format!("cannot read {}: {error}", file.display()));
             let text = text_file::read(&file).map_err(cannot_read)?;
-            let imported = Conversation::import(store, &session_key(&name)?, &text).await;
+            let imported = Conversation::import(store, &session_key(tenant, &name)?, &text).await;
             imported.map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
         }
         Command::Delete { name } => {
-            let key = session_key(&name)?;
+            let key = session_key(tenant, &name)?;
             store.session(&key).await.map_err(|error| store_error(&error))?;
             store.delete(&key).await.map_err(|error| store_error(&error))?;
         }
@@ -97,8 +103,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(store: &dyn SessionStore, json: bool) -> Result<(), CliError> {
-    let sessions = store.sessions("", None, u32::MAX).await.map_err(|error| store_error(&error))?;
+async fn list(store: &dyn SessionStore, tenant: &str, json: bool) -> Result<(), CliError> {
+    let sessions = store.sessions(tenant, None, u32::MAX).await.map_err(|error| store_error(&error))?;
     if sessions.is_empty() && !json {
         terminal::write("no conversations: `haft run --session NAME` begins one\n")?;
     }
@@ -116,11 +122,15 @@ fn describe(session: &Session) -> String {
     remove_control_chars(&format!("{}: {} entries{title}", session.id, session.entries))
 }
 
-async fn show(store: &dyn SessionStore, name: &str, no_tools: bool, json: bool) -> Result<(), CliError> {
-    let key = session_key(name)?;
+async fn show(
+    store: &dyn SessionStore,
+    key: &SessionKey,
+    no_tools: bool,
+    json: bool,
+) -> Result<(), CliError> {
     let mut after = 0;
     loop {
-        let page = store.entries(&key, after, 200).await.map_err(|error| store_error(&error))?;
+        let page = store.entries(key, after, 200).await.map_err(|error| store_error(&error))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.position;
         for entry in page.iter().filter(|entry| !(no_tools && entry.is_tool_traffic())) {
@@ -156,8 +166,8 @@ fn role(message: &Message) -> &str {
     }
 }
 
-async fn search(store: &dyn SessionStore, words: &str) -> Result<(), CliError> {
-    let hits = store.search("", words, 50).await;
+async fn search(store: &dyn SessionStore, tenant: &str, words: &str) -> Result<(), CliError> {
+    let hits = store.search(tenant, words, 50).await;
     for hit in hits.map_err(|error: StoreError| store_error(&error))? {
         let Some(message) = hit.entry.message() else { continue };
         let line: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -36,9 +36,9 @@ impl StoreOptions {
     }
 }
 
-/// Returns the key of the session `name`.
-pub(crate) fn session_key(name: &str) -> Result<SessionKey, CliError> {
-    SessionKey::new(name).map_err(|error: InvalidId| CliError::usage(error.to_string()))
+/// Returns the key of the session `name` of `tenant`.
+pub(crate) fn session_key(tenant: &str, name: &str) -> Result<SessionKey, CliError> {
+    SessionKey::of_tenant(tenant, name).map_err(|error: InvalidId| CliError::usage(error.to_string()))
 }
 
 pub(crate) fn store_error(error: &StoreError) -> CliError {

@@ -12,8 +12,7 @@ use haft_mcp::{
 };
 use tokio::net::TcpListener;
 
-use super::audit::AuditLog;
-use crate::{error::CliError, interrupt, terminal};
+use crate::{audit::AuditLog, error::CliError, interrupt, terminal};
 
 /// The endpoint of a server. The default is standard input and output.
 #[derive(Args)]

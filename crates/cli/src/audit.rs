@@ -1,4 +1,4 @@
-//! The audit log of a served toolset.
+//! The audit log of a server.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use haft_core::{Pipeline, Timestamp, text::escape_hidden_in_json};
-use haft_mcp::authorization::RejectedRequest;
+use haft_http::server::RejectedRequest;
 use haft_middleware::{AuditEntry, AuditLog as CallLog};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ const REJECTION_PERIOD: Duration = Duration::from_secs(60);
 /// A file with a line of JSON for each call, and for rejected requests. Clones write to the same
 /// file.
 #[derive(Clone)]
-pub(super) struct AuditLog(Arc<Inner>);
+pub(crate) struct AuditLog(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
@@ -42,7 +42,7 @@ struct Rejections {
 
 impl AuditLog {
     /// Opens the file at `path`. Only the user can read a new file.
-    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |error| CliError::new(format!("cannot open the audit log {}: {error}", path.display()));
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
         let (path, file, rejections) = (path.to_owned(), Mutex::new(file), Mutex::default());
@@ -50,14 +50,14 @@ impl AuditLog {
     }
 
     /// Returns a pipeline that records each call.
-    pub(super) fn pipeline(&self) -> Pipeline {
+    pub(crate) fn pipeline(&self) -> Pipeline {
         let log = self.clone();
         Pipeline::new().with_recorder(CallLog::new(move |entry: AuditEntry| log.write(&entry.to_string())))
     }
 
     /// Records a rejected request. After [`MAX_REJECTIONS`] in a period, only their number is
     /// recorded, with the first rejection of the next period with the same status.
-    pub(super) fn record_rejection(&self, request: &RejectedRequest) {
+    pub(crate) fn record_rejection(&self, request: &RejectedRequest) {
         let mut by_status = self.0.rejections.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Rejections { since: Instant::now(), count: 0 };
         let rejections = by_status.entry(request.status).or_insert_with(new);
