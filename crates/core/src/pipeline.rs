@@ -200,11 +200,11 @@ impl Pipeline {
         self
     }
 
-    /// Sets the recorder that receives a record of each call. An earlier recorder is replaced.
+    /// Adds a recorder that receives a record of each call, after the recorders added before.
     /// Default: no recorder.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
-        Arc::make_mut(&mut self.0).recorders = vec![Arc::new(recorder)];
+        Arc::make_mut(&mut self.0).recorders.push(Arc::new(recorder));
         self
     }
 

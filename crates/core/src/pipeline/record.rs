@@ -54,6 +54,12 @@ pub trait Recorder: Send + Sync {
     fn record(&self, record: &CallRecord<'_>);
 }
 
+impl<R: Recorder + ?Sized> Recorder for Arc<R> {
+    fn record(&self, record: &CallRecord<'_>) {
+        R::record(self, record);
+    }
+}
+
 /// The record of a tool call, as passed to a [`Recorder`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

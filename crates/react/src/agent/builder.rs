@@ -7,6 +7,7 @@ use haft_core::{
     export::schemars::JsonSchema,
     limits,
     model::{ChatSettings, ToolChoice},
+    pipeline::Recorder,
     schema::SchemaError,
     tool::{HostState, StateType},
     usage::Prices,
@@ -392,6 +393,33 @@ impl ReactAgentBuilder {
     /// `false`, because traces often have more readers than the conversation.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.call_settings.traces_content = traced;
+        self
+    }
+
+    /// Adds a recorder of the calls to all tools of the agent, in addition to the recorders of
+    /// their [pipelines](haft_core::Pipeline::with_recorder).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::pipeline::{CallRecord, Recorder};
+    /// use haft_react::ReactAgent;
+    /// use haft_testing::ScriptedModel;
+    ///
+    /// /// Writes the duration of each call.
+    /// struct Durations;
+    ///
+    /// impl Recorder for Durations {
+    ///     fn record(&self, record: &CallRecord<'_>) {
+    ///         println!("{}: {:?}", record.call.name, record.duration);
+    ///     }
+    /// }
+    ///
+    /// let agent = ReactAgent::builder(ScriptedModel::new()).recorder(Durations).build()?;
+    /// # Ok::<(), haft_react::AgentBuildError>(())
+    /// ```
+    pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Self {
+        self.call_settings.recorders.push(Arc::new(recorder));
         self
     }
 

@@ -11,6 +11,7 @@ use haft_core::{
     call::{Pending, PendingKind, ToolError, ToolResponse},
     export::async_trait,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    pipeline::{CallRecord, Recorder},
     schema::RepairPolicy,
     tool,
     tool::RunContext,
@@ -487,4 +488,48 @@ fn failed_change_keeps_an_entry_and_a_change_can_read() {
     assert_eq!(read.unwrap().unwrap(), Some(1));
     assert_eq!(entries.get("calls").unwrap(), Some(2));
     assert!(entries.get::<String>("calls").is_err());
+}
+
+/// A recorder that logs the names of calls.
+struct NameRecorder(&'static str, Log);
+
+impl Recorder for NameRecorder {
+    fn record(&self, record: &CallRecord<'_>) {
+        self.1.push(format!("{}: {}", self.0, record.call.name));
+    }
+}
+
+/// The recorder of an agent receives the calls to the tools of its toolset and of its extensions
+/// once, in addition to their own recorders.
+#[tokio::test]
+async fn agent_adds_a_recorder_to_those_of_its_tools() {
+    let log = Log::default();
+    let recorder = |name| NameRecorder(name, log.clone());
+    let own = Pipeline::new().with_recorder(recorder("first")).with_recorder(recorder("second"));
+    let tools = Toolset::new().with_tool(add_tool()).with_pipeline(own).prefixed("my_");
+    let plan = Toolset::new().with_tool(tool_without_parameters("plan", || async {}));
+    let plan = plan.with_pipeline(Pipeline::new().with_recorder(recorder("extension")));
+    let calls = [("1", "my_add", r#"{"x":1,"y":2}"#), ("2", "plan", "{}"), ("3", "made_up", "{}")];
+    let model = ScriptedModel::new().reply_calls(calls).reply_text("Done.");
+    let agent = ReactAgent::builder(model)
+        .tools(tools)
+        .extension(Extension::new("planner").tools(plan))
+        .recorder(recorder("agent"))
+        .build()
+        .unwrap();
+    agent.run("Go.").await.unwrap();
+    let mut lines: Vec<_> = log.take().lines().map(str::to_owned).collect();
+    lines.sort();
+    expect![[r#"
+        agent: made_up
+        agent: my_add
+        agent: plan
+        extension: plan
+        first: made_up
+        first: my_add
+        first: plan
+        second: made_up
+        second: my_add
+        second: plan"#]]
+    .assert_eq(&lines.join("\n"));
 }
