@@ -204,7 +204,7 @@ pub(crate) async fn chat(
 
 /// Runs the agent without a session.
 async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<Response, ApiError> {
-    let slot = shared.take_slot()?;
+    let slot = (shared.take_slot()?, shared.metrics.active_runs().add_one());
     if stream {
         let events = shared.agent.stream(input).map(move |event| {
             let _slot = &slot;

@@ -4,6 +4,7 @@ mod chat;
 mod client;
 mod error;
 mod live;
+mod metrics;
 mod openapi;
 mod runs;
 mod server;

@@ -14,7 +14,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{chat, runs, server::Shared, sessions, tools};
+use crate::{chat, metrics, runs, server::Shared, sessions, tools};
 
 /// The part of the description that no route has. The paths are relative to the description.
 #[derive(OpenApi)]
@@ -26,6 +26,7 @@ use crate::{chat, runs, server::Shared, sessions, tools};
         (name = "chat", description = "Questions and answers"),
         (name = "sessions", description = "Stored conversations"),
         (name = "runs", description = "Runs of stored conversations"),
+        (name = "operation", description = "The operation of the server"),
     )
 )]
 struct Description;
@@ -38,6 +39,7 @@ pub(crate) fn routes(requires_token: bool) -> (Router<Arc<Shared>>, utoipa::open
         .routes(routes!(tools::show))
         .routes(routes!(tools::call))
         .routes(routes!(tools::stats))
+        .routes(routes!(metrics::show))
         .routes(routes!(chat::chat))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::show, sessions::delete))

@@ -8,7 +8,7 @@ use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Request},
     http::{HeaderMap, StatusCode, request::Parts},
-    middleware::{Next, from_fn, map_response},
+    middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -18,6 +18,7 @@ use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder, hook::EarlierTurns};
 use haft_session::{RequestKey, Retention, SessionStore};
+use opentelemetry_sdk::metrics::{MeterProviderBuilder, SdkMeterProvider};
 use serde::{
     Deserialize as _, Deserializer,
     de::{DeserializeOwned, Error as _},
@@ -31,8 +32,9 @@ use tokio::{
 
 use crate::{
     error::{ApiError, with_json_error},
+    metrics::{self, Metrics},
     openapi,
-    stored::{LEASE, MAX_RUNS, StoredAgent},
+    stored::{LEASE, MAX_RUNS, RunSlots, StoredAgent},
 };
 
 /// The HTTP server: tools, chat, stored conversations and runs.
@@ -73,8 +75,8 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) agent: ReactAgent,
     pub(crate) stored: Option<StoredAgent>,
-    /// A permit for each run and each direct call in progress.
-    slots: Arc<Semaphore>,
+    pub(crate) metrics: Metrics,
+    slots: RunSlots,
 }
 
 /// A builder for a [`Server`].
@@ -87,6 +89,7 @@ pub struct ServerBuilder {
     listener: ListenerConfig,
     max_runs: usize,
     earlier_turns: Option<EarlierTurns>,
+    meter_provider: MeterProviderBuilder,
 }
 
 /// The tools that a run offers to the model. `None` offers all.
@@ -177,6 +180,31 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the builder of the OpenTelemetry meter provider, for example with a reader that exports
+    /// the metrics. Default: no further reader. `GET /metrics` is a reader in any case.
+    ///
+    /// The model requests of the agent are measured. Those of a model that a hook selects, of a
+    /// separate compactor, and of other agents that are tools, are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_react::ReactAgent;
+    /// use haft_server::Server;
+    /// use haft_testing::ScriptedModel;
+    /// use opentelemetry_sdk::{Resource, metrics::SdkMeterProvider};
+    ///
+    /// let resource = Resource::builder().with_service_name("assistant").build();
+    /// let metrics = SdkMeterProvider::builder().with_resource(resource);
+    /// let agent = ReactAgent::builder(ScriptedModel::new());
+    /// let server = Server::builder(agent).meter_provider(metrics).build()?;
+    /// # Ok::<(), haft_react::AgentBuildError>(())
+    /// ```
+    pub fn meter_provider(mut self, builder: MeterProviderBuilder) -> Self {
+        self.meter_provider = builder;
+        self
+    }
+
     /// Builds the server. Needs a tokio runtime if there is a store.
     ///
     /// # Errors
@@ -189,11 +217,13 @@ impl ServerBuilder {
             Some(hook) => agent.hook(hook),
             None => agent,
         };
-        let agent = agent.build()?;
+        let metrics = Metrics::new(self.meter_provider);
+        let agent = metrics.measure(agent).build()?;
         let slots = Arc::new(Semaphore::new(self.max_runs.min(Semaphore::MAX_PERMITS)));
-        let new = |store| StoredAgent::with_slots(agent.clone(), store, LEASE, Arc::clone(&slots));
+        let slots = RunSlots { slots, active: Some(metrics.active_runs()) };
+        let new = |store| StoredAgent::with_slots(agent.clone(), store, LEASE, slots.clone());
         let stored = self.store.map(new);
-        let shared = Arc::new(Shared { agent, stored, slots });
+        let shared = Arc::new(Shared { agent, stored, metrics, slots });
         let config = HttpServiceConfig::default().with_access(self.access.clone());
         let mcp = McpService::new(McpServer::new(shared.agent.tools().clone()), config);
         let (listener, retention) = (self.listener, self.retention);
@@ -231,7 +261,9 @@ impl Server {
         let (access, listener) = (AccessConfig::default(), ListenerConfig::default());
         let retention = Retention::default().with_events(EVENTS);
         let earlier_turns = Some(EarlierTurns::new());
-        ServerBuilder { agent, store: None, retention, access, listener, max_runs: MAX_RUNS, earlier_turns }
+        let meter_provider = SdkMeterProvider::builder();
+        let (store, max_runs) = (None, MAX_RUNS);
+        ServerBuilder { agent, store, retention, access, listener, max_runs, earlier_turns, meter_provider }
     }
 
     /// Returns the stored runs. `None` without a store. A program that serves the
@@ -239,6 +271,12 @@ impl Server {
     /// [`StoredAgent::keep_abandoned_running`], and ends with [`StoredAgent::shut_down`].
     pub fn stored(&self) -> Option<&StoredAgent> {
         self.shared.stored.as_ref()
+    }
+
+    /// Returns the meter provider of the metrics. A program flushes it before it ends, and can add
+    /// instruments of its own to `GET /metrics`.
+    pub fn meter_provider(&self) -> &SdkMeterProvider {
+        self.shared.metrics.provider()
     }
 
     /// Returns the routes of the server, with its access rules, to be served or nested in another
@@ -255,11 +293,13 @@ impl Server {
         Router::new()
             .merge(routes)
             .merge(public)
-            .fallback(async || ApiError::not_found("there is no such route"))
             .layer(map_response(with_json_error))
             .route("/health", get(async || Json(json!({"status": "ok"}))))
             // The MCP service has its own access layer, with the same rules.
             .route_service("/mcp", self.mcp.clone())
+            // Unknown paths are not measured.
+            .route_layer(from_fn_with_state(self.shared.metrics.clone(), metrics::measure_request))
+            .fallback(async || ApiError::not_found("there is no such route"))
     }
 
     /// Serves the routes until `shutdown` is ready. Then requests in progress end within the grace
@@ -328,7 +368,7 @@ impl Shared {
 
     /// Returns the permit of a run or a call that is not stored.
     pub(crate) fn take_slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| ApiError::overloaded())
+        self.slots.take().ok_or_else(ApiError::overloaded)
     }
 }
 

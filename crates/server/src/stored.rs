@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     live::{LiveRun, LiveRuns},
+    metrics::InProgress,
     sse::error_event,
 };
 use driver::Signals;
@@ -57,8 +58,22 @@ struct Inner {
     tasks: TaskTracker,
     shutdown: CancellationToken,
     lease: Duration,
-    /// A permit for each run in progress.
-    slots: Arc<Semaphore>,
+    slots: RunSlots,
+}
+
+/// What bounds and counts the runs in progress.
+#[derive(Clone, Debug)]
+pub(crate) struct RunSlots {
+    /// A permit for each run and each direct call in progress.
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) active: Option<InProgress>,
+}
+
+impl RunSlots {
+    /// Takes a permit. `None` if there is none.
+    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
 }
 
 /// A new run.
@@ -125,14 +140,15 @@ impl StoredAgent {
     /// shutdown, another process can continue its runs after the time `lease`, at least 1 s.
     /// Default: 30 s.
     pub fn with_lease(agent: ReactAgent, store: Arc<dyn SessionStore>, lease: Duration) -> Self {
-        Self::with_slots(agent, store, lease, Arc::new(Semaphore::new(MAX_RUNS)))
+        let slots = RunSlots { slots: Arc::new(Semaphore::new(MAX_RUNS)), active: None };
+        Self::with_slots(agent, store, lease, slots)
     }
 
     pub(crate) fn with_slots(
         agent: ReactAgent,
         store: Arc<dyn SessionStore>,
         lease: Duration,
-        slots: Arc<Semaphore>,
+        slots: RunSlots,
     ) -> Self {
         let (live, tasks, shutdown) = (LiveRuns::default(), TaskTracker::new(), CancellationToken::new());
         let lease = lease.max(Duration::from_secs(1));
@@ -252,7 +268,7 @@ impl StoredAgent {
         if self.0.shutdown.is_cancelled() {
             return Err(StoredRunError::ShuttingDown);
         }
-        Arc::clone(&self.0.slots).try_acquire_owned().map_err(|_| StoredRunError::Overloaded)
+        self.0.slots.take().ok_or(StoredRunError::Overloaded)
     }
 
     /// Continues the active runs whose processes have ended, again and again. `context` returns the
@@ -478,7 +494,9 @@ impl StoredAgent {
         let this = self.clone();
         self.0.tasks.spawn(async move {
             let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
+            let active = this.0.slots.active.as_ref().map(InProgress::add_one);
             this.drive(&key, run, lease, context, Signals { inbox: received, left: live.left.clone() }).await;
+            drop(active);
             this.0.live.remove(&tenant, &id, &live);
             drop(slot);
             live.ended.cancel();

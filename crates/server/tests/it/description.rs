@@ -19,6 +19,7 @@ async fn description_has_all_routes() {
     routes.sort();
     expect![[r#"
         /chat post
+        /metrics get
         /runs/{id} get
         /runs/{id}/cancel post
         /runs/{id}/decisions post

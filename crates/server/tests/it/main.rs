@@ -6,6 +6,7 @@ mod clients;
 mod description;
 mod kills;
 mod load;
+mod metrics;
 mod runs;
 mod tools;
 
