@@ -15,6 +15,7 @@ mod serve;
 mod sessions;
 mod spinner;
 mod store;
+mod telemetry;
 mod terminal;
 mod text_file;
 mod toolbox;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand, error::ErrorKind};
 
-use crate::error::CliError;
+use crate::{error::CliError, telemetry::Telemetry};
 
 /// Run an agent with a language model and tools.
 #[derive(Parser)]
@@ -72,8 +73,12 @@ fn execute() -> Result<ExitCode, CliError> {
         Err(error) if error.use_stderr() => return Err(CliError::from_clap(&error)),
         Err(help) => help.exit(),
     };
-    logs::init_logging(cli.verbose)?;
     let runtime = tokio::runtime::Runtime::new()?;
+    let telemetry = match &cli.command {
+        Command::Serve(_) => Telemetry::from_env(runtime.handle())?,
+        _ => None,
+    };
+    logs::init_logging(cli.verbose, telemetry.as_ref())?;
     let result = runtime.block_on(async {
         interrupt::watch_signals();
         match cli.command {
@@ -81,7 +86,7 @@ fn execute() -> Result<ExitCode, CliError> {
             // call gets a result.
             Command::Run(arguments) => run::run(arguments).await,
             // `serve` handles an interrupt itself: runs in progress are stored.
-            Command::Serve(arguments) => serve::run(arguments).await,
+            Command::Serve(arguments) => serve::run(arguments, telemetry).await,
             Command::Sessions(arguments) => interrupt::cancel_on_interrupt(sessions::run(arguments)).await,
             Command::Tools(arguments) => interrupt::cancel_on_interrupt(tools::run(arguments)).await,
             Command::Call(arguments) => interrupt::cancel_on_interrupt(call::run(arguments)).await,

@@ -7,10 +7,10 @@ use std::{
 };
 
 use clap::Args;
-use haft_core::tool::Principal;
+use haft_core::{tool::Principal, toolset::ListContext};
 use haft_http::server::AccessConfig;
 use haft_react::{LimitAction, ReactAgent};
-use haft_server::Server;
+use haft_server::{Server, ServerBuilder};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -20,11 +20,14 @@ use crate::{
     model_options::ModelOptions,
     spinner::Spinner,
     store::StoreOptions,
+    telemetry::Telemetry,
     terminal,
     toolbox::{StartWait, ToolOptions},
 };
 
 /// Serve tools, chat and stored conversations over HTTP.
+///
+/// Spans and metrics are exported by OTLP if `OTEL_EXPORTER_OTLP_ENDPOINT` is set.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The address.
@@ -61,6 +64,9 @@ pub(crate) struct Arguments {
     /// Default: 512.
     #[arg(long, value_name = "RUNS")]
     max_runs: Option<NonZeroUsize>,
+    /// Require an approval for the calls of this tool: `POST /runs/{id}/decisions`. May be repeated.
+    #[arg(long, value_name = "TOOL")]
+    approval: Vec<String>,
     /// Append a line of JSON for each call, and for rejected requests, to this file. Secrets in
     /// arguments are redacted.
     #[arg(long, value_name = "FILE")]
@@ -70,7 +76,10 @@ pub(crate) struct Arguments {
     no_token: bool,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(
+    arguments: Arguments,
+    mut telemetry: Option<Telemetry>,
+) -> Result<ExitCode, CliError> {
     let access = arguments.access()?;
     let listener = TcpListener::bind(&arguments.addr)
         .await
@@ -81,9 +90,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
             "everyone who reaches {address} could use the server: set --token-env, or permit it with --no-token"
         )));
     }
-    let server = interrupt::cancel_on_interrupt(arguments.build(access)).await?;
+    let builder = interrupt::cancel_on_interrupt(arguments.builder(access)).await?;
+    let builder = match &mut telemetry {
+        Some(telemetry) => builder.meter_provider(telemetry.take_metrics()),
+        None => builder,
+    };
+    let server = builder.build().map_err(|error| CliError::from_error(&error))?;
     terminal::write_error(&format!("serving at http://{address}\n"))?;
-    server.serve(listener, interrupt::wait_for_interrupt()).await?;
+    let served = server.serve(listener, interrupt::wait_for_interrupt()).await;
+    if let Some(telemetry) = telemetry {
+        telemetry.shut_down(server.meter_provider()).await?;
+    }
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,8 +122,8 @@ impl Arguments {
         Ok(access)
     }
 
-    /// Opens the store and the model, starts the MCP servers, and builds the server.
-    async fn build(&self, mut access: AccessConfig) -> Result<Server, CliError> {
+    /// Opens the store and the model, and starts the MCP servers.
+    async fn builder(&self, mut access: AccessConfig) -> Result<ServerBuilder, CliError> {
         let audit = self.audit.as_deref().map(AuditLog::open).transpose()?;
         let spinner = Spinner::new();
         let store = match self.no_store {
@@ -116,6 +134,19 @@ impl Arguments {
         let model = self.model.open(&spinner).await?;
         drop(spinner);
         let mut tools = toolbox.tools.clone();
+        if !self.approval.is_empty() {
+            let list = tools.list(&ListContext::default()).await;
+            if let Some(unknown) = self.approval.iter().find(|name| list.get(name).is_none()) {
+                let known: Vec<_> = list.names().map(ToString::to_string).collect();
+                let known = known.join(", ");
+                return Err(CliError::usage(format!(
+                    "unknown tool {unknown:?} in --approval; available: {known}"
+                )));
+            }
+            let names = self.approval.clone();
+            tools =
+                tools.approval_required(move |tool| names.iter().any(|name| *name == *tool.name().as_str()));
+        }
         if let Some(audit) = audit {
             tools = tools.with_pipeline(audit.pipeline());
             access = access.with_rejection_hook(move |request| audit.record_rejection(request));
@@ -130,10 +161,9 @@ impl Arguments {
             Some(runs) => builder.max_runs(runs.get()),
             None => builder,
         };
-        let builder = match store {
+        Ok(match store {
             Some(store) => builder.store(store),
             None => builder,
-        };
-        builder.build().map_err(|error| CliError::from_error(&error))
+        })
     }
 }

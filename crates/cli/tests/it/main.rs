@@ -15,6 +15,7 @@ mod model;
 mod openapi;
 mod run;
 mod sessions;
+mod telemetry;
 mod tools;
 
 use std::{
@@ -25,7 +26,7 @@ use std::{
 use serde_json::Value;
 
 /// The environment variables of the caller that would change the behaviour of `haft`.
-const CALLER_VARIABLES: [&str; 13] = [
+const CALLER_VARIABLES: [&str; 16] = [
     "HAFT_STORE",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -38,6 +39,9 @@ const CALLER_VARIABLES: [&str; 13] = [
     "HF_TOKEN",
     "HF_TOKEN_PATH",
     "HUGGING_FACE_HUB_TOKEN",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "XDG_CACHE_HOME",
 ];
 
