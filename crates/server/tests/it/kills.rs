@@ -1,5 +1,5 @@
-//! Kills a process that drives stored runs at random times. No acknowledged run is lost, and no
-//! completed call runs twice.
+//! Kills a process that drives stored runs at random times, with each kind of store. No acknowledged
+//! run is lost, and no completed call runs twice.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,11 @@ use haft_react::ReactAgent;
 use haft_server::{RunRequest, StoredAgent, StoredRunError};
 use haft_session::{RunStatus, SessionKey, SqlStore, StoreError};
 
+use crate::postgres;
+
+/// The environment variables of the child: a folder for the effects, and the URL of the store.
 const FOLDER: &str = "HAFT_TESTS_KILLS";
+const STORE: &str = "HAFT_TESTS_KILLS_STORE";
 
 /// The environment variable with the number of kills. Default: 12.
 const KILLS: &str = "HAFT_KILLS";
@@ -62,11 +66,11 @@ impl ChatModel for Notes {
     }
 }
 
-async fn stored(folder: &Path) -> StoredAgent {
+async fn stored(folder: &Path, store: &str) -> StoredAgent {
     let effects = HostState::new().with_value(Arc::new(Effects(folder.join("effects"))));
     let agent = ReactAgent::builder(Notes(ModelProfile::new("notes"))).tools(Toolset::new().with_tool(Note));
     let agent = agent.state(effects).build().unwrap();
-    let store = SqlStore::open_file(folder.join("haft.db")).await.unwrap();
+    let store = SqlStore::open(store).await.unwrap();
     StoredAgent::with_lease(agent, Arc::new(store), Duration::from_secs(1))
 }
 
@@ -74,7 +78,7 @@ async fn stored(folder: &Path) -> StoredAgent {
 #[tokio::test]
 async fn child() {
     let Some(folder) = env::var_os(FOLDER) else { return };
-    let stored = stored(Path::new(&folder)).await;
+    let stored = stored(Path::new(&folder), &env::var(STORE).unwrap()).await;
     let sweep = stored.keep_abandoned_running(|_| RunContext::default());
     let work = async {
         let key = SessionKey::new("talk").unwrap();
@@ -98,11 +102,23 @@ async fn child() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_process_loses_no_run_and_repeats_no_call() {
     let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("haft.db").display());
+    kill_many_times(folder.path(), &store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_process_loses_no_run_and_repeats_no_call_with_postgres() {
+    let Some(store) = postgres::create_database().await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    kill_many_times(folder.path(), &store).await;
+}
+
+async fn kill_many_times(folder: &Path, store: &str) {
     let kills = env::var(KILLS).map_or(12, |kills| kills.parse::<u32>().unwrap());
     let mut started = Vec::new();
     for kill in 0..kills {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["kills::child", "--exact", "--nocapture"]).env(FOLDER, folder.path());
+        command.args(["kills::child", "--exact", "--nocapture"]).env(FOLDER, folder).env(STORE, store);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let reader = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
@@ -114,7 +130,7 @@ async fn killed_process_loses_no_run_and_repeats_no_call() {
         started.extend(lines.iter().filter_map(|line| line.strip_prefix("started ").map(str::to_owned)));
     }
     assert!(!started.is_empty());
-    let stored = stored(folder.path()).await;
+    let stored = stored(folder, store).await;
     let deadline = Instant::now() + Duration::from_secs(20);
     for run in &started {
         loop {
@@ -128,12 +144,17 @@ async fn killed_process_loses_no_run_and_repeats_no_call() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    let effects = fs::read_to_string(folder.path().join("effects")).unwrap();
+    let effects = fs::read_to_string(folder.join("effects")).unwrap();
     let mut counts = BTreeMap::new();
     effects.lines().for_each(|line| *counts.entry(line).or_insert(0) += 1);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
     // A kill interrupts at most one call, which is not repeated.
     let expected = (3 * started.len()).saturating_sub(kills as usize);
     assert!(counts.len() >= expected, "{} effects of {} runs", counts.len(), started.len());
-    println!("{kills} kills: {} runs, none lost; {} effects, none repeated", started.len(), counts.len());
+    let kind = store.split(':').next().unwrap();
+    println!(
+        "{kind}, {kills} kills: {} runs, none lost; {} effects, none repeated",
+        started.len(),
+        counts.len()
+    );
 }

@@ -7,6 +7,9 @@ mod description;
 mod kills;
 mod load;
 mod metrics;
+// The server of the tests of `haft-session`.
+#[path = "../../../session/tests/it/server.rs"]
+mod postgres;
 mod runs;
 mod tools;
 
