@@ -18,7 +18,7 @@ mod time;
 use std::{env, process::ExitCode};
 
 pub use case::{Case, Work, asynchronous};
-pub use memory::peak_memory;
+pub use memory::{peak_memory, peak_memory_of};
 pub use model_server::{ModelServer, REPLIES_PER_RUN};
 
 /// The parsed command line of a bench.

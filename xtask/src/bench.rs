@@ -6,7 +6,7 @@ use std::{env, fs};
 use crate::eval;
 use crate::failure::Failure;
 use crate::process::{cargo_command, run as run_command};
-use crate::setup::VALGRIND;
+use crate::setup::{SystemPackages, VALGRIND};
 use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
@@ -17,6 +17,14 @@ const INSTRUCTION_BENCHES: [&str; 2] = ["call", "step"];
 
 /// The bench whose peak memory is checked weekly. It runs without valgrind.
 const MEMORY_BENCH: &str = "process";
+
+/// The bench of the HTTP server, and the program that sends its requests.
+const SERVER_BENCH: &str = "server";
+const WRK: SystemPackages = SystemPackages {
+    names: &["wrk"],
+    check: &["sh", "-c", "command -v wrk"],
+    purpose: "the load of `bench server` cannot be measured",
+};
 
 /// The environment variable that requires valgrind: if it is set, a missing valgrind is an error.
 /// It is set in the weekly workflow.
@@ -41,8 +49,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let known = bench_names()?;
     let (chosen, rest): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| known.contains(argument));
+    let chosen = if chosen.is_empty() { known.iter().collect() } else { chosen };
+    if cfg!(target_os = "linux") && chosen.iter().any(|name| *name == SERVER_BENCH) {
+        WRK.ensure_installed();
+    }
     let mut command = cargo_command(&["bench", "--locked", "--package", PACKAGE]);
-    for name in if chosen.is_empty() { known.iter().collect() } else { chosen } {
+    for name in chosen {
         command.args(["--bench", name]);
     }
     run_command(command.arg("--").args(rest))
@@ -65,7 +77,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the sorted names of the benches: the file names in `benches/benches` without extension.
+/// Returns the sorted names of the benches: the names of the files, without extension, and of the
+/// folders in `benches/benches`.
 fn bench_names() -> Result<Vec<String>, Failure> {
     let folder = workspace::root().join("benches/benches");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

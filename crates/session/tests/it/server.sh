@@ -20,8 +20,9 @@ cd "$folder"
 printf '%s' "$password" >password
 "$programs/initdb" --pgdata=data --username=haft --auth=scram-sha-256 --pwfile=password \
     --encoding=UTF8 --locale=C --no-sync >log 2>&1 || { cat log >&2; exit 1; }
-# The data has no use after the tests, so it need not reach the disk.
-"$programs/postgres" -D data -k "$folder" -h 127.0.0.1 -p "$port" -N 400 -c fsync=off >log 2>&1 &
+# The data has no use after the tests, so it need not reach the disk, except in benches.
+fsync=${HAFT_POSTGRES_FSYNC:-off}
+"$programs/postgres" -D data -k "$folder" -h 127.0.0.1 -p "$port" -N 400 -c fsync="$fsync" >log 2>&1 &
 server=$!
 # The last line of this file is the state of the server.
 until grep -q '^ready' data/postmaster.pid 2>/dev/null; do
