@@ -21,6 +21,8 @@ pub struct Conversation {
     pub session: Session,
     /// The messages, without those that a rewind has skipped.
     pub transcript: Transcript,
+    /// The positions of the messages.
+    positions: Vec<u64>,
 }
 
 /// An error of [`Conversation::import`].
@@ -53,6 +55,52 @@ enum Line {
 }
 
 impl Conversation {
+    /// Reads what was written since this conversation was read. The cost does not depend on its
+    /// length, unless there was a rewind.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::SessionNotFound`] if the session was deleted.
+    pub async fn refresh<S: SessionStore + ?Sized>(
+        &mut self,
+        store: &S,
+        key: &SessionKey,
+    ) -> Result<(), StoreError> {
+        let session = store.session(key).await?;
+        // A session with this id that was created again.
+        if session.created_at != self.session.created_at || session.entries < self.session.entries {
+            *self = read(store, key).await?;
+            return Ok(());
+        }
+        let entries = match session.entries > self.session.entries {
+            true => entries_after(store, key, self.session.entries, u64::MAX).await?,
+            false => Vec::new(),
+        };
+        self.session = session;
+        self.push(&entries);
+        Ok(())
+    }
+
+    /// Appends `entries` to the conversation.
+    fn push(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            match &entry.body {
+                EntryBody::Message(message) => {
+                    self.positions.push(entry.position);
+                    self.transcript.extend([Arc::clone(message)]);
+                }
+                EntryBody::RewindTo(position) => {
+                    let kept = self.positions.partition_point(|at| at <= position);
+                    self.positions.truncate(kept);
+                    let messages = self.transcript.messages().iter().take(kept).cloned().collect::<Vec<_>>();
+                    self.transcript = Transcript::new();
+                    self.transcript.extend(messages);
+                }
+            }
+            self.session.entries = self.session.entries.max(entry.position);
+        }
+    }
+
     /// Returns the session `key` as JSON Lines: the session, then each entry of its log, with all
     /// data of its messages.
     ///
@@ -62,7 +110,7 @@ impl Conversation {
     pub async fn export<S: SessionStore + ?Sized>(store: &S, key: &SessionKey) -> Result<String, StoreError> {
         let session = store.session(key).await?;
         let mut text = line(&Line::Session { format: FORMAT, session })?;
-        for entry in all_entries(store, key, u64::MAX).await? {
+        for entry in entries_after(store, key, 0, u64::MAX).await? {
             text += &line(&Line::Entry(entry))?;
         }
         Ok(text)
@@ -112,10 +160,11 @@ pub(crate) async fn read<S: SessionStore + ?Sized>(
     store: &S,
     key: &SessionKey,
 ) -> Result<Conversation, StoreError> {
-    let mut session = store.session(key).await?;
-    let entries = all_entries(store, key, u64::MAX).await?;
-    session.entries = entries.last().map_or(session.entries, |entry| entry.position);
-    Ok(Conversation { session, transcript: transcript(&entries) })
+    let session = store.session(key).await?;
+    let entries = entries_after(store, key, 0, u64::MAX).await?;
+    let mut conversation = Conversation { session, transcript: Transcript::new(), positions: Vec::new() };
+    conversation.push(&entries);
+    Ok(conversation)
 }
 
 pub(crate) async fn fork<S: SessionStore + ?Sized>(
@@ -125,20 +174,21 @@ pub(crate) async fn fork<S: SessionStore + ?Sized>(
     to: &SessionKey,
 ) -> Result<Session, StoreError> {
     let title = store.session(key).await?.title;
-    let entries = all_entries(store, key, until).await?;
+    let entries = entries_after(store, key, 0, until).await?;
     let entries = entries.into_iter().map(|entry| entry.body).collect();
     store.create_with(to, title.as_deref(), entries).await
 }
 
-/// Returns the entries up to the position `until`.
-async fn all_entries<S: SessionStore + ?Sized>(
+/// Returns the entries after the position `after`, up to the position `until`.
+async fn entries_after<S: SessionStore + ?Sized>(
     store: &S,
     key: &SessionKey,
+    after: u64,
     until: u64,
 ) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
-        let after = entries.last().map_or(0, |entry| entry.position);
+        let after = entries.last().map_or(after, |entry| entry.position);
         let page = store.entries(key, after, PAGE).await?;
         let is_last = page.len() < PAGE as usize || page.last().is_some_and(|entry| entry.position >= until);
         entries.extend(page.into_iter().take_while(|entry| entry.position <= until));

@@ -57,6 +57,8 @@ pub struct RequestKey {
 pub struct RunSummary {
     /// The id.
     pub id: String,
+    /// The id of the session.
+    pub session: String,
     /// The status.
     pub status: RunStatus,
     /// The tokens and the cost.

@@ -258,6 +258,10 @@ impl SessionStore for SqlStore {
         self.list_runs(key, limit).await
     }
 
+    async fn run_entries(&self, tenant: &str, run: &str) -> Result<(RunSummary, Vec<Entry>), StoreError> {
+        self.read_run_entries(tenant, run).await
+    }
+
     async fn handled_by(&self, tenant: &str, request: &RequestKey) -> Result<Option<String>, StoreError> {
         self.find_request(tenant, request).await
     }

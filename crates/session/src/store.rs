@@ -129,6 +129,13 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::SessionNotFound`] if there is no session.
     async fn runs(&self, key: &SessionKey, limit: u32) -> Result<Vec<RunSummary>, StoreError>;
 
+    /// Returns a run without its state, and the entries that it has written, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::RunNotFound`] if the tenant has no run with this id.
+    async fn run_entries(&self, tenant: &str, run: &str) -> Result<(RunSummary, Vec<Entry>), StoreError>;
+
     /// Returns the id of the run that `request` has started or sent a message to. `None` if the
     /// store does not know the request.
     ///
@@ -167,7 +174,7 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::LeaseLost`] if another process has acquired the run.
     async fn renew(&self, lease: &Lease, time: Duration) -> Result<Lease, StoreError>;
 
-    /// Stores a step of a run. Returns the number of entries of the log.
+    /// Stores a step of a run. Returns the number of the last event of the session.
     ///
     /// # Errors
     ///

@@ -8,17 +8,17 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 #[cfg(feature = "sqlite")]
 use sqlx::Executor as _;
+#[cfg(feature = "postgres")]
+use sqlx::any::AnyConnectOptions;
 #[cfg(feature = "sqlite")]
 use sqlx::query_as;
 #[cfg(feature = "postgres")]
 use sqlx::query_scalar;
 use sqlx::{
-    AnyPool, SqlSafeStr as _,
+    AnyPool, Connection as _, SqlSafeStr as _,
     any::{AnyPoolOptions, install_default_drivers},
     migrate::{MigrateError, Migration, MigrationType, Migrator},
 };
-#[cfg(feature = "postgres")]
-use sqlx::{Connection as _, any::AnyConnectOptions};
 use tokio::sync::Mutex;
 #[cfg(feature = "sqlite")]
 use tokio::time::sleep;
@@ -109,7 +109,13 @@ impl SqlStore {
         }
         // A process that was killed at the first start can leave a database without tables.
         let is_unmarked = is_new || check_file(&url, &place).await?;
-        let options = AnyPoolOptions::new().max_connections(CONNECTIONS).after_connect(|connection, _| {
+        let options = AnyPoolOptions::new().max_connections(CONNECTIONS).test_before_acquire(false);
+        // A full disk ends a transaction without a rollback. Then `sqlx` waits for one, for ever.
+        let options = options.before_acquire(|connection, _| {
+            let is_usable = !connection.is_in_transaction();
+            Box::pin(async move { Ok(is_usable) })
+        });
+        let options = options.after_connect(|connection, _| {
             Box::pin(async move {
                 // A write is on the disk before it returns.
                 let pragmas = "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \

@@ -10,7 +10,7 @@ use sqlx::{query, query_as, query_scalar};
 
 use super::{SqlStore, Write, entries::EntryRow, from_row, later, unreadable, unsigned};
 use crate::{
-    EntryBody, Lease, NewRun, RunStatus, RunSummary, RunUpdate, SessionKey, StoreError, StoredRun,
+    Entry, EntryBody, Lease, NewRun, RunStatus, RunSummary, RunUpdate, SessionKey, StoreError, StoredRun,
     conversation::transcript,
 };
 
@@ -34,6 +34,35 @@ from_row!(RunRow { pk, session, id, status, base, state, usage, token, owned_unt
 impl RunRow {
     fn status(&self) -> Result<RunStatus, StoreError> {
         status_of(&self.status)
+    }
+}
+
+/// The row of a run without its state.
+struct SummaryRow {
+    pk: i64,
+    id: String,
+    session: String,
+    status: String,
+    base: i64,
+    usage: String,
+    first_event: i64,
+    created_at: i64,
+    updated_at: i64,
+}
+
+from_row!(SummaryRow { pk, id, session, status, base, usage, first_event, created_at, updated_at });
+
+impl SummaryRow {
+    fn into_summary(self) -> Result<RunSummary, StoreError> {
+        Ok(RunSummary {
+            id: self.id,
+            session: self.session,
+            status: status_of(&self.status)?,
+            usage: serde_json::from_str(&self.usage).map_err(unreadable("run"))?,
+            first_event: unsigned(self.first_event),
+            created_at: Timestamp::from_unix_millis(self.created_at),
+            updated_at: Timestamp::from_unix_millis(self.updated_at),
+        })
     }
 }
 
@@ -169,28 +198,33 @@ impl SqlStore {
         limit: u32,
     ) -> Result<Vec<RunSummary>, StoreError> {
         let session = self.find_session(key).await?;
-        let sql = "SELECT id, status, usage, first_event, created_at, updated_at FROM runs WHERE session = $1 \
-                   ORDER BY pk DESC LIMIT $2";
+        let sql = "SELECT r.pk, r.id, s.id AS session, r.status, r.base, r.usage, r.first_event, r.created_at, \
+                   r.updated_at FROM runs r JOIN sessions s ON s.pk = r.session WHERE r.session = $1 \
+                   ORDER BY r.pk DESC LIMIT $2";
         let rows = query_as(sql).bind(session.pk).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        let rows: Vec<(String, String, String, i64, i64, i64)> = rows.map_err(|error| self.error(error))?;
-        let read = |(id, status, usage, first_event, created_at, updated_at): (
-            String,
-            String,
-            String,
-            i64,
-            i64,
-            i64,
-        )| {
-            Ok(RunSummary {
-                id,
-                status: status_of(&status)?,
-                usage: serde_json::from_str(&usage).map_err(unreadable("run"))?,
-                first_event: unsigned(first_event),
-                created_at: Timestamp::from_unix_millis(created_at),
-                updated_at: Timestamp::from_unix_millis(updated_at),
-            })
-        };
-        rows.into_iter().map(read).collect()
+        let rows: Vec<SummaryRow> = rows.map_err(|error| self.error(error))?;
+        rows.into_iter().map(SummaryRow::into_summary).collect()
+    }
+
+    pub(super) async fn read_run_entries(
+        &self,
+        tenant: &str,
+        run: &str,
+    ) -> Result<(RunSummary, Vec<Entry>), StoreError> {
+        check_id(run)?;
+        let failed = |error| self.error(error);
+        let mut read = self.read().await?;
+        let sql = "SELECT r.pk, r.id, s.id AS session, r.status, r.base, r.usage, r.first_event, r.created_at, \
+                   r.updated_at FROM runs r JOIN sessions s ON s.pk = r.session WHERE r.tenant = $1 AND r.id = $2";
+        let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&mut *read).await.map_err(failed)?;
+        let row: SummaryRow = row.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))?;
+        let sql = "SELECT e.position, e.run, e.kind, e.body, e.blobs, e.created_at FROM entries e \
+                   JOIN runs r ON r.session = e.session WHERE r.pk = $1 AND e.run = $2 AND e.position > $3 \
+                   ORDER BY e.position";
+        let entries = query_as::<_, EntryRow>(sql).bind(row.pk).bind(run).bind(row.base);
+        let entries = entries.fetch_all(&mut *read).await.map_err(failed)?;
+        read.commit().await.map_err(failed)?;
+        Ok((row.into_summary()?, self.read_rows(entries).await?))
     }
 
     pub(super) async fn find_active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {
@@ -265,15 +299,13 @@ impl SqlStore {
             self.insert_request(&mut write, &lease.tenant, request, row.pk, now).await?;
         }
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
-        let head = match messages.is_empty() {
-            true => session.head,
-            false => {
-                self.push_entries(&mut write, &lease.tenant, &session, Some(&lease.run), &messages).await?
-            }
-        };
-        if !events.is_empty() {
-            self.push_events(&mut write, &session, &lease.run, events).await?;
+        if !messages.is_empty() {
+            self.push_entries(&mut write, &lease.tenant, &session, Some(&lease.run), &messages).await?;
         }
+        let last_event = match events.is_empty() {
+            true => session.last_event,
+            false => self.push_events(&mut write, &session, &lease.run, events).await?,
+        };
         let now = write.now().await.map_err(|error| self.error(error))?;
         let old = row.status()?;
         let status = status.unwrap_or(old);
@@ -289,7 +321,7 @@ impl SqlStore {
         let update = update.bind(owned_until).bind(now.unix_millis());
         update.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
         self.commit(write).await?;
-        Ok(unsigned(head))
+        Ok(unsigned(last_event))
     }
 
     pub(super) async fn insert_decision(
