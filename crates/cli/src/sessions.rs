@@ -80,7 +80,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.command {
         Command::List { json } => list(store, tenant, json).await?,
         Command::Show { name, no_tools, json } => {
-            show(store, &session_key(tenant, &name)?, no_tools, json).await?
+            show(store, &session_key(tenant, &name)?, no_tools, json).await?;
         }
         Command::Search { words } => search(store, tenant, &words.join(" ")).await?,
         Command::Export { name } => {

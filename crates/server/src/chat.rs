@@ -179,7 +179,7 @@ pub(crate) async fn chat(
     let live = stored.live().get(caller.tenant(), started.run());
     // Other clients depend on a run that was active before.
     let leaving = if started.is_new() { leaving } else { Leaving::Continue };
-    let guard = live.clone().map(|live| ClientGuard::new(leaving, live, stored.live().numbers(&key)));
+    let guard = live.clone().map(|live| ClientGuard::new(leaving, live, stored, &key));
     let after = match &started {
         Started::Repeated(_) => None,
         _ => Some(before),
@@ -190,9 +190,13 @@ pub(crate) async fn chat(
     }
     // A run that waits, and has only received the message, is not driven.
     if let Some(live) = live {
-        live.ended.cancelled().await;
+        tokio::select! {
+            () = live.ended.cancelled() => {}
+            // The run continues on the next server.
+            () = stored.stopping().cancelled() => {}
+        }
     }
-    let body = describe(stored.store().run(caller.tenant(), &run).await?)?;
+    let body = describe(&**stored.store(), caller.tenant(), &run).await?;
     let status = match body.status() {
         RunStatus::Finished => StatusCode::OK,
         RunStatus::Suspended | RunStatus::Active => StatusCode::ACCEPTED,

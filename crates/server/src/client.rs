@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+use haft_session::SessionKey;
 use serde::Deserialize;
-use tokio::{runtime::Handle, sync::watch, time::timeout};
+use tokio::{runtime::Handle, time::timeout};
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::{error::ApiError, live::LiveRun};
+use crate::{
+    error::ApiError,
+    live::{Feed, LiveRun},
+    stored::StoredAgent,
+};
 
 /// The maximum grace period, in seconds.
 const MAX_GRACE: u64 = 3600;
@@ -46,27 +52,32 @@ impl Leaving {
 pub(crate) struct ClientGuard {
     leaving: Leaving,
     live: LiveRun,
-    /// The receivers are the readers of the session.
-    readers: watch::Sender<u64>,
+    feed: Feed,
+    closing: CancellationToken,
 }
 
 impl ClientGuard {
-    pub(crate) fn new(leaving: Leaving, live: LiveRun, readers: watch::Sender<u64>) -> Self {
-        Self { leaving, live, readers }
+    /// Guards the run of `live`, whose session is `key`.
+    pub(crate) fn new(leaving: Leaving, live: LiveRun, stored: &StoredAgent, key: &SessionKey) -> Self {
+        Self { leaving, live, feed: stored.live().feed(key), closing: stored.live().closing().clone() }
     }
 }
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
         let Leaving::CancelAfter(grace) = self.leaving else { return };
+        // The server ends, not the client.
+        if self.closing.is_cancelled() {
+            return;
+        }
         if grace.is_zero() {
             self.live.left.cancel();
         } else if let Ok(runtime) = Handle::try_current() {
-            let (live, readers) = (self.live.clone(), self.readers.clone());
+            let (live, feed) = (self.live.clone(), self.feed.clone());
             // Ends with the run.
             runtime.spawn(async move {
                 let has_ended = timeout(grace, live.ended.cancelled()).await.is_ok();
-                if !has_ended && readers.receiver_count() == 0 {
+                if !has_ended && !feed.has_readers() {
                     live.left.cancel();
                 }
             });

@@ -1,7 +1,7 @@
 //! The runs that this process drives, and their new events.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,13 +16,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::stored::Sent;
+use crate::{
+    sse::{is_last, sse_data},
+    stored::Sent,
+};
 
 /// The time for which events are collected before they are stored together.
 const BATCH_TIME: Duration = Duration::from_millis(40);
 
 /// The maximum number of events that are stored together.
 const BATCH_EVENTS: usize = 64;
+
+/// The bounds of the events of a session in memory: their number and their size in bytes.
+const FEED_EVENTS: usize = 512;
+const FEED_BYTES: usize = 1024 * 1024;
 
 /// A run that this process drives.
 #[derive(Clone)]
@@ -35,11 +42,12 @@ pub(crate) struct LiveRun {
     pub(crate) left: CancellationToken,
 }
 
-/// The runs that this process drives, and the numbers of the last events of their sessions.
+/// The runs that this process drives, and the latest events of their sessions.
 #[derive(Default)]
 pub(crate) struct LiveRuns {
     runs: Mutex<HashMap<(String, String), LiveRun>>,
-    numbers: Mutex<HashMap<SessionKey, watch::Sender<u64>>>,
+    feeds: Mutex<HashMap<SessionKey, Feed>>,
+    closing: CancellationToken,
 }
 
 impl LiveRuns {
@@ -60,13 +68,22 @@ impl LiveRuns {
         lock(&self.runs).get(&(tenant.to_owned(), run.to_owned())).cloned()
     }
 
-    /// Returns the sender of the number of the last event of a session.
-    pub(crate) fn numbers(&self, key: &SessionKey) -> watch::Sender<u64> {
-        let mut numbers = lock(&self.numbers);
+    /// Returns the latest events of a session.
+    pub(crate) fn feed(&self, key: &SessionKey) -> Feed {
+        let mut feeds = lock(&self.feeds);
         // Sessions without a reader and a driver are forgotten.
-        numbers
-            .retain(|known, sender| known == key || sender.receiver_count() > 0 || sender.sender_count() > 1);
-        numbers.entry(key.clone()).or_insert_with(|| watch::Sender::new(0)).clone()
+        feeds.retain(|known, feed| known == key || Arc::strong_count(&feed.0) > 1);
+        feeds.entry(key.clone()).or_default().clone()
+    }
+
+    /// Ends the streams of events.
+    pub(crate) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Cancelled when the streams of events end.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.closing
     }
 }
 
@@ -74,14 +91,85 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stores the events of a run in batches, and reports the number of the last one to `numbers`.
-/// Consecutive deltas of a batch are one event.
+/// The latest events of a session, so that each of many readers does not read them from the store.
+#[derive(Clone, Default)]
+pub(crate) struct Feed(Arc<FeedState>);
+
+#[derive(Default)]
+struct FeedState {
+    events: Mutex<Events>,
+    /// The number of the last event.
+    last: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Events {
+    latest: VecDeque<FeedEvent>,
+    bytes: usize,
+}
+
+/// An event in memory.
+#[derive(Clone)]
+pub(crate) struct FeedEvent {
+    pub(crate) number: u64,
+    pub(crate) run: Arc<str>,
+    pub(crate) data: Arc<str>,
+    pub(crate) is_last: bool,
+}
+
+impl FeedEvent {
+    pub(crate) fn new(number: u64, run: &str, event: &Value) -> Self {
+        Self { number, run: run.into(), data: sse_data(run, event).into(), is_last: is_last(event) }
+    }
+}
+
+impl Feed {
+    /// Adds stored events, of which the last one has the number `last`.
+    pub(crate) fn push(&self, last: u64, run: &str, events: &[Value]) {
+        let first = (last + 1).saturating_sub(events.len() as u64);
+        let mut state = lock(&self.0.events);
+        for (number, event) in (first..).zip(events) {
+            // Another process has written in between.
+            if state.latest.back().is_some_and(|back| back.number + 1 != number) {
+                *state = Events::default();
+            }
+            let event = FeedEvent::new(number, run, event);
+            state.bytes += event.data.len();
+            state.latest.push_back(event);
+            while state.latest.len() > FEED_EVENTS || state.bytes > FEED_BYTES {
+                let Some(oldest) = state.latest.pop_front() else { break };
+                state.bytes -= oldest.data.len();
+            }
+        }
+        drop(state);
+        self.0.last.send_replace(last);
+    }
+
+    /// Returns the events after the number `after`. `None` if they are not in memory.
+    pub(crate) fn events_after(&self, after: u64) -> Option<Vec<FeedEvent>> {
+        let state = lock(&self.0.events);
+        let first = state.latest.front().filter(|first| first.number <= after + 1)?.number;
+        let skipped = usize::try_from(after + 1 - first).ok()?;
+        Some(state.latest.iter().skip(skipped).cloned().collect::<Vec<_>>()).filter(|it| !it.is_empty())
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.last.subscribe()
+    }
+
+    pub(crate) fn has_readers(&self) -> bool {
+        self.0.last.receiver_count() > 0
+    }
+}
+
+/// Stores the events of a run in batches, and adds them to `feed`. Consecutive deltas of a batch are
+/// one event.
 pub(crate) async fn write_events(
     store: Arc<dyn SessionStore>,
     key: SessionKey,
     run: String,
     mut events: BoxStream<'static, RunEvent>,
-    numbers: watch::Sender<u64>,
+    feed: Feed,
 ) {
     while let Some(first) = events.next().await {
         let mut batch = Vec::new();
@@ -92,8 +180,8 @@ pub(crate) async fn write_events(
         {
             push(&mut batch, &event);
         }
-        match store.append_events(&key, &run, batch).await {
-            Ok(number) => drop(numbers.send_replace(number)),
+        match store.append_events(&key, &run, batch.clone()).await {
+            Ok(number) => feed.push(number, &run, &batch),
             Err(error) => tracing::error!(run, %error, "events cannot be stored"),
         }
     }

@@ -17,8 +17,8 @@ use haft_core::{
     message::MessageBody,
     usage::Usage,
 };
-use haft_react::run::Delivery;
-use haft_session::{RunStatus, SessionKey, StoreError};
+use haft_react::{run::Delivery, transcript::agent_steps};
+use haft_session::{RunStatus, SessionKey, SessionStore, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -247,26 +247,31 @@ pub(crate) async fn show(
     Path(id): Path<String>,
     caller: Caller,
 ) -> Result<Json<RunBody>, ApiError> {
-    let stored = shared.stored()?.store().run(caller.tenant(), &id).await?;
-    Ok(Json(describe(stored)?))
+    Ok(Json(describe(&**shared.stored()?.store(), caller.tenant(), &id).await?))
 }
 
-/// Returns the status of a run, its waiting calls, and its answer.
-pub(crate) fn describe(stored: haft_session::StoredRun) -> Result<RunBody, StoreError> {
-    let (id, session, status, usage) =
-        (stored.id.clone(), stored.session.clone(), stored.status, stored.usage);
-    let (run, _) = load(stored)?;
-    let own = run.transcript().messages().get(run.first_message_index()..).unwrap_or_default();
+/// Returns the status of a run, its waiting calls, and its answer. The cost does not depend on the
+/// length of the conversation, unless the run is active or waits.
+pub(crate) async fn describe(
+    store: &dyn SessionStore,
+    tenant: &str,
+    id: &str,
+) -> Result<RunBody, StoreError> {
+    let (run, entries) = store.run_entries(tenant, id).await?;
+    let own: Vec<_> = entries.iter().filter_map(|entry| entry.message().cloned()).collect();
+    let pending = match run.status.is_over() {
+        true => Vec::new(),
+        false => load(store.run(tenant, id).await?)?.0.undecided_calls(),
+    };
     let last = own.iter().rev().find(|message| matches!(message.body(), MessageBody::Assistant(_)));
-    let text = last.filter(|_| status == RunStatus::Finished).map(|message| message.text());
     Ok(RunBody {
-        run_id: Some(id),
-        session_id: Some(session),
-        status,
-        text,
-        pending: run.undecided_calls(),
-        agent_steps: haft_react::transcript::agent_steps(own),
-        usage,
+        text: last.filter(|_| run.status == RunStatus::Finished).map(|message| message.text()),
+        run_id: Some(run.id),
+        session_id: Some(run.session),
+        status: run.status,
+        pending,
+        agent_steps: agent_steps(&own),
+        usage: run.usage,
     })
 }
 
@@ -380,7 +385,7 @@ pub(crate) async fn cancel(
 ) -> Result<Json<RunBody>, ApiError> {
     let stored = shared.stored()?;
     stored.cancel(caller.tenant(), &id).await?;
-    Ok(Json(describe(stored.store().run(caller.tenant(), &id).await?)?))
+    Ok(Json(describe(&**stored.store(), caller.tenant(), &id).await?))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -426,7 +431,7 @@ pub(crate) async fn events(
     let on_disconnect = query.on_disconnect.unwrap_or(OnDisconnect::Continue);
     let leaving = Leaving::new(on_disconnect, query.grace_seconds.unwrap_or(0))?;
     let stored = shared.stored()?;
-    let run = stored.store().run(caller.tenant(), &id).await?;
+    let (run, _) = stored.store().run_entries(caller.tenant(), &id).await?;
     let key = SessionKey::of_tenant(caller.tenant(), run.session)?;
     let after = sse::last_event(&headers, query.after);
     // A client that has all events of a run does not connect again (HTML, section 9.2.3).
@@ -438,7 +443,7 @@ pub(crate) async fn events(
         }
     }
     let live = stored.live().get(caller.tenant(), &id);
-    let guard = live.map(|live| ClientGuard::new(leaving, live, stored.live().numbers(&key)));
+    let guard = live.map(|live| ClientGuard::new(leaving, live, stored, &key));
     Ok(sse::events_of(stored, key, Some(id), after, guard).into_response())
 }
 

@@ -315,7 +315,21 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let mcp = self.mcp.clone();
-        let served = serve(self.router(), listener, &self.listener, shutdown, move || mcp.close());
+        let stored = self.shared.stored.clone();
+        let shutdown = async {
+            shutdown.await;
+            // Their readers continue at the next server.
+            if let Some(stored) = &self.shared.stored {
+                stored.live().close();
+            }
+        };
+        let close = move || {
+            mcp.close();
+            if let Some(stored) = stored {
+                stored.stopping().cancel();
+            }
+        };
+        let served = serve(self.router(), listener, &self.listener, shutdown, close);
         let sweep = async {
             match &self.shared.stored {
                 Some(stored) => {

@@ -14,9 +14,15 @@ use haft_core::{RunOutput, agent::AgentErrorKind, message::MessageBody};
 use haft_session::{Entry, SessionKey, SessionStore, StoreError, StoredEvent};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::{client::ClientGuard, error::describe, stored::StoredAgent};
+use crate::{
+    client::ClientGuard,
+    error::describe,
+    live::{Feed, FeedEvent},
+    stored::StoredAgent,
+};
 
 /// The time after which a comment keeps a silent connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -62,8 +68,10 @@ struct Reader {
     run: Option<String>,
     /// The number of the last event of the client. `None` before the first snapshot.
     after: Option<u64>,
-    numbers: watch::Receiver<u64>,
-    page: std::vec::IntoIter<StoredEvent>,
+    feed: Feed,
+    changes: watch::Receiver<u64>,
+    closing: CancellationToken,
+    page: std::vec::IntoIter<FeedEvent>,
     is_over: bool,
     _client: Option<ClientGuard>,
 }
@@ -78,11 +86,13 @@ pub(crate) fn events_of(
     after: Option<u64>,
     client: Option<ClientGuard>,
 ) -> Events {
-    let numbers = stored.live().numbers(&key).subscribe();
+    let feed = stored.live().feed(&key);
+    let (changes, closing) = (feed.subscribe(), stored.live().closing().clone());
     let (store, page) = (Arc::clone(stored.store()), Vec::new().into_iter());
     // All events of a run are a complete picture of it.
     let after = if run.is_some() { after.or(Some(0)) } else { after };
-    let reader = Reader { store, key, run, after, numbers, page, is_over: false, _client: client };
+    let reader =
+        Reader { store, key, run, after, feed, changes, closing, page, is_over: false, _client: client };
     events(
         unfold(reader, |mut reader| async move {
             let event = reader.next().await?;
@@ -93,11 +103,14 @@ pub(crate) fn events_of(
 }
 
 impl Reader {
-    /// Waits for new events, also of another process. Returns `None` if the run has ended and its
-    /// last event is not stored.
+    /// Waits for new events, also of another process. Returns `None` if the server ends.
     async fn wait(&mut self) -> Option<()> {
-        if let Ok(changed) = timeout(POLL, self.numbers.changed()).await {
-            return changed.ok();
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => return None,
+            changed = timeout(POLL, self.changes.changed()) => if let Ok(changed) = changed {
+                return changed.ok();
+            },
         }
         match (&self.run, self.store.active_run(&self.key).await) {
             (Some(run), Ok(active)) if active.as_ref() != Some(run) => {
@@ -122,11 +135,19 @@ impl Reader {
         loop {
             if let Some(event) = self.page.next() {
                 self.after = Some(event.number);
-                self.is_over = self.run.is_some() && is_last(&event.event);
-                return Ok(Some(sse_event(&event)));
+                if self.run.as_ref().is_some_and(|run| **run != *event.run) {
+                    continue;
+                }
+                self.is_over = self.run.is_some() && event.is_last;
+                let sent = Event::default().id(event.number.to_string()).data(&*event.data);
+                return Ok(Some(sent));
             }
             let Some(after) = self.after else { return self.snapshot(true).await.map(Some) };
-            self.numbers.mark_unchanged();
+            self.changes.mark_unchanged();
+            if let Some(events) = self.feed.events_after(after) {
+                self.page = events.into_iter();
+                continue;
+            }
             match self.store.events(&self.key, self.run.as_deref(), after, PAGE).await {
                 Ok(page) if page.is_empty() && self.is_over => return Ok(None),
                 Ok(page) if page.is_empty() => {
@@ -134,7 +155,10 @@ impl Reader {
                         return Ok(None);
                     }
                 }
-                Ok(page) => self.page = page.into_iter(),
+                Ok(page) => {
+                    let event = |it: StoredEvent| FeedEvent::new(it.number, &it.run, &it.event);
+                    self.page = page.into_iter().map(event).collect::<Vec<_>>().into_iter();
+                }
                 Err(StoreError::EventsExpired { .. }) => return self.snapshot(false).await.map(Some),
                 Err(error) => return Err(error),
             }
@@ -180,14 +204,15 @@ pub(crate) fn error_event(error: &AgentErrorKind) -> Value {
 }
 
 /// Returns `true` for the last event of a run, until it is continued.
-fn is_last(event: &Value) -> bool {
+pub(crate) fn is_last(event: &Value) -> bool {
     matches!(event["type"].as_str(), Some("done" | "suspended" | "error"))
 }
 
-fn sse_event(event: &StoredEvent) -> Event {
-    let mut data = event.event.clone();
+/// Returns the data of an event of a run.
+pub(crate) fn sse_data(run: &str, event: &Value) -> String {
+    let mut data = event.clone();
     if let Value::Object(members) = &mut data {
-        members.insert("run_id".to_owned(), json!(event.run));
+        members.insert("run_id".to_owned(), run.into());
     }
-    Event::default().id(event.number.to_string()).data(data.to_string())
+    data.to_string()
 }

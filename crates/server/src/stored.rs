@@ -3,7 +3,11 @@
 mod driver;
 mod state;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use haft_core::{
     Message, RunInput, Timestamp, Transcript,
@@ -16,8 +20,10 @@ use haft_react::{
     run::{Delivery, RunError},
 };
 use haft_session::{
-    Lease, NewRun, RequestKey, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError, StoredRun,
+    Conversation, Lease, NewRun, RequestKey, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError,
+    StoredRun,
 };
+use lru::LruCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -59,7 +65,12 @@ struct Inner {
     shutdown: CancellationToken,
     lease: Duration,
     slots: RunSlots,
+    /// The conversations of the latest runs, so that a run reads only what is new.
+    conversations: Mutex<LruCache<SessionKey, Conversation>>,
 }
+
+/// The maximum number of conversations in memory.
+const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// What bounds and counts the runs in progress.
 #[derive(Clone, Debug)]
@@ -152,12 +163,18 @@ impl StoredAgent {
     ) -> Self {
         let (live, tasks, shutdown) = (LiveRuns::default(), TaskTracker::new(), CancellationToken::new());
         let lease = lease.max(Duration::from_secs(1));
-        Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease, slots }))
+        let conversations = Mutex::new(LruCache::new(MAX_CONVERSATIONS));
+        Self(Arc::new(Inner { agent, store, live, tasks, shutdown, lease, slots, conversations }))
     }
 
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn SessionStore> {
         &self.0.store
+    }
+
+    /// Cancelled when the drivers of this process stop.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.0.shutdown
     }
 
     pub(crate) fn live(&self) -> &LiveRuns {
@@ -209,24 +226,50 @@ impl StoredAgent {
         request: &RunRequest,
         slot: &mut Option<OwnedSemaphorePermit>,
     ) -> Result<String, StoredRunError> {
-        let conversation = self.0.store.conversation(key).await?;
+        let conversation = match request.is_fresh {
+            true => None,
+            false => Some(self.conversation(key).await?),
+        };
+        let entries = match &conversation {
+            Some(conversation) => conversation.session.entries,
+            None => self.0.store.session(key).await?.entries,
+        };
         let id = new_id();
         let context = RunContext { run_id: id.as_str().into(), ..request.context.clone() };
         let mut input = RunInput::new("").with_context(context.clone());
         let (messages, transcript) = (request.messages.clone(), Transcript::new());
         input.start = RunStart::New { messages, transcript };
-        let history = if request.is_fresh { 0 } else { conversation.transcript.len() };
-        if !request.is_fresh {
+        let history = conversation.as_ref().map_or(0, |conversation| conversation.transcript.len());
+        if let Some(conversation) = &conversation {
             input = input.with_history(&conversation.transcript);
+        }
+        if let Some(conversation) = conversation {
+            self.conversations().put(key.clone(), conversation);
         }
         let run = self.0.agent.create_run(input)?;
         let messages = run.transcript().messages().get(history..).unwrap_or_default().to_vec();
         let state = state_of(&run, context.principal.as_ref())?;
-        let new = NewRun::new(id.as_str(), state, messages).after(conversation.session.entries);
+        let new = NewRun::new(id.as_str(), state, messages).after(entries);
         let new = if request.is_fresh { new.fresh() } else { new };
         let lease = self.0.store.start_run(key, new.of_request(request.key.clone()), self.0.lease).await?;
         self.spawn(key.clone(), run, lease, context, slot.take());
         Ok(id)
+    }
+
+    /// Returns the current conversation of a session. It is taken out of the cache.
+    async fn conversation(&self, key: &SessionKey) -> Result<Conversation, StoreError> {
+        let cached = self.conversations().pop(key);
+        match cached {
+            Some(mut conversation) => {
+                conversation.refresh(&*self.0.store, key).await?;
+                Ok(conversation)
+            }
+            None => self.0.store.conversation(key).await,
+        }
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, LruCache<SessionKey, Conversation>> {
+        self.0.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Continues a run that waits or whose process has ended, with the stored decisions.
@@ -455,9 +498,9 @@ impl StoredAgent {
         let update = RunUpdate::new(state_of(&run, principal.as_ref())?, messages);
         let update = update.with_status(RunStatus::Cancelled);
         let last = error_event(&AgentErrorKind::Cancelled);
-        self.0.store.save(&lease, update.with_event(last)).await?;
+        let number = self.0.store.save(&lease, update.with_event(last.clone())).await?;
         if let Ok(key) = SessionKey::of_tenant(tenant, session) {
-            self.0.live.numbers(&key).send_modify(|_| {});
+            self.0.live.feed(&key).push(number, &lease.run, &[last]);
         }
         Ok(())
     }
@@ -474,6 +517,7 @@ impl StoredAgent {
     /// next process; calls in progress have 20 seconds to end. The runs stay active, and another
     /// process can continue them. Returns after all drivers have ended.
     pub async fn shut_down(&self) {
+        self.0.live.close();
         self.0.shutdown.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -495,12 +539,15 @@ impl StoredAgent {
         self.0.tasks.spawn(async move {
             let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
             let active = this.0.slots.active.as_ref().map(InProgress::add_one);
-            this.drive(&key, run, lease, context, Signals { inbox: received, left: live.left.clone() }).await;
+            let signals = Signals { inbox: received, left: live.left.clone() };
+            let is_suspended = this.drive(&key, run, lease, context, signals).await;
             drop(active);
             this.0.live.remove(&tenant, &id, &live);
             drop(slot);
             live.ended.cancel();
-            this.resume_decided(&tenant, &id).await;
+            if is_suspended {
+                this.resume_decided(&tenant, &id).await;
+            }
         });
     }
 

@@ -1,6 +1,18 @@
-use std::{convert::Infallible, future::poll_fn, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use haft_core::call::BoxError;
 use http::{HeaderValue, Request, Response, StatusCode, header::CONNECTION};
 use http_body::Body;
@@ -10,8 +22,8 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
 };
 use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -26,6 +38,10 @@ use super::{ClientAddress, ClientKey, ClientSlots, write_deadline::WriteDeadline
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum time without progress of a response, for a client that does not read it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time after the end of the server in which connections are closed by the response to their
+/// next request. A client that sends a request on an idle connection while it is closed would lose
+/// the request.
+const CLOSING_TIME: Duration = Duration::from_millis(250);
 /// The time for requests in progress to finish after the end of the server.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The pause after a failed `accept`, for example because the process has too many open files.
@@ -97,7 +113,8 @@ impl ListenerConfig {
 ///
 /// # Shutdown
 ///
-/// After `shutdown` completes, no connection is accepted, and requests in progress have five
+/// After `shutdown` completes, no further connection is accepted, and each response closes its
+/// connection. After 250 ms, idle connections are closed, and requests in progress have five
 /// seconds to finish. Then `close` is called, once, to end the requests that wait for something,
 /// such as streams of events. After another five seconds, the connections are closed. `close` is
 /// called also if no request is left.
@@ -125,51 +142,43 @@ where
 {
     let address = listener.local_addr()?;
     tracing::info!(%address, "serving HTTP");
-    let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let per_address = ClientSlots::new(config.max_connections_per_address.max(1));
+    let mut connections = Connections {
+        service,
+        permits: Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+        per_address: ClientSlots::new(config.max_connections_per_address.max(1)),
+        graceful: GracefulShutdown::new(),
+        is_closing: Arc::default(),
+        tasks: JoinSet::new(),
+    };
     let mut shutdown = pin!(shutdown);
-    // Dropping the set closes the connections.
-    let mut connections = JoinSet::new();
     loop {
         let next = async {
             // The semaphore is never closed.
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            (listener.accept().await, permit)
+            let permit = Arc::clone(&connections.permits).acquire_owned().await;
+            (listener.accept().await, permit.ok())
         };
         let (accepted, permit) = tokio::select! {
             biased;
             () = &mut shutdown => break,
             next = next => next,
         };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok((stream, peer)) => connections.serve(stream, peer, permit),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
-        let Some(slot) = per_address.acquire(ClientKey::new(None, Some(ClientAddress(peer.ip())))) else {
-            tracing::debug!(address = %peer.ip(), "too many connections of a client");
-            continue;
-        };
-        let service = service.clone();
-        let handle = service_fn(move |request| respond(service.clone(), request, peer.ip()));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(WriteDeadline::new(stream, WRITE_TIMEOUT)), handle);
-        let connection = graceful.watch(connection);
-        while connections.try_join_next().is_some() {}
-        connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection failed");
-            }
-            drop((permit, slot));
-        });
+        }
+    }
+    connections.is_closing.store(true, Ordering::Relaxed);
+    // These clients have connected before the end, and may have sent a request.
+    while let Some(Ok((stream, peer))) = listener.accept().now_or_never() {
+        let Ok(permit) = Arc::clone(&connections.permits).try_acquire_owned() else { break };
+        connections.serve(stream, peer, Some(permit));
     }
     drop(listener);
+    let Connections { graceful, mut tasks, .. } = connections;
+    let _ = timeout(CLOSING_TIME, async { while tasks.join_next().await.is_some() {} }).await;
     let mut drained = pin!(graceful.shutdown());
     let is_drained = timeout(SHUTDOWN_GRACE, &mut drained).await.is_ok();
     close();
@@ -179,10 +188,55 @@ where
     Ok(())
 }
 
+/// The open connections.
+struct Connections<S> {
+    service: S,
+    permits: Arc<Semaphore>,
+    per_address: ClientSlots,
+    graceful: GracefulShutdown,
+    /// `true` after the end of the server: each response closes its connection.
+    is_closing: Arc<AtomicBool>,
+    /// Dropping the set closes the connections.
+    tasks: JoinSet<()>,
+}
+
+impl<S> Connections<S> {
+    /// Serves a connection on a task.
+    fn serve<R>(&mut self, stream: TcpStream, peer: SocketAddr, permit: Option<OwnedSemaphorePermit>)
+    where
+        S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        R: Body<Data = Bytes> + Send + 'static,
+        R::Error: Into<BoxError>,
+    {
+        let Some(slot) = self.per_address.acquire(ClientKey::new(None, Some(ClientAddress(peer.ip()))))
+        else {
+            tracing::debug!(address = %peer.ip(), "too many connections of a client");
+            return;
+        };
+        let (service, is_closing) = (self.service.clone(), Arc::clone(&self.is_closing));
+        let handle =
+            service_fn(move |request| respond(service.clone(), request, peer.ip(), Arc::clone(&is_closing)));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(WriteDeadline::new(stream, WRITE_TIMEOUT)), handle);
+        let connection = self.graceful.watch(connection);
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection failed");
+            }
+            drop((permit, slot));
+        });
+    }
+}
+
 async fn respond<S, R>(
     mut service: S,
     mut request: Request<Incoming>,
     address: IpAddr,
+    is_closing: Arc<AtomicBool>,
 ) -> Result<Response<R>, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response<R>, Error = Infallible>,
@@ -190,7 +244,7 @@ where
     request.extensions_mut().insert(ClientAddress(address));
     poll_fn(|cx| service.poll_ready(cx)).await?;
     let mut response = service.call(request).await?;
-    if CLOSING.contains(&response.status()) {
+    if CLOSING.contains(&response.status()) || is_closing.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)

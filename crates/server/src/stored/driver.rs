@@ -68,7 +68,7 @@ impl From<StoreError> for Stop {
 }
 
 impl StoredAgent {
-    /// Drives `run` until it ends or waits, and stores its end.
+    /// Drives `run` until it ends or waits, and stores its end. Returns `true` if it waits.
     pub(super) async fn drive(
         &self,
         key: &SessionKey,
@@ -76,12 +76,12 @@ impl StoredAgent {
         lease: Lease,
         context: RunContext,
         signals: Signals,
-    ) {
+    ) -> bool {
         let (principal, cancellation) = (context.principal.clone(), context.cancellation.clone());
         let (scope, events) = RunScope::with_events(&mut run, context);
         let store = Arc::clone(&self.0.store);
-        let numbers = self.0.live.numbers(key);
-        let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, numbers);
+        let feed = self.0.live.feed(key);
+        let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, feed.clone());
         let writer = tokio::spawn(writer);
         let saved = run.transcript().len();
         let mut stored = Stored { store: &*store, lease, saved, principal, signals, cancellation };
@@ -109,7 +109,7 @@ impl StoredAgent {
                 // Another process owns the run, or the store is away. The run is found again.
                 tracing::error!(run = stored.lease.run, %error, "a run cannot be stored");
                 writer.abort();
-                return;
+                return false;
             }
         };
         scope.emit_events(&mut run).await;
@@ -119,17 +119,19 @@ impl StoredAgent {
         if timeout(WRITER_GRACE, &mut writer).await.is_err() {
             writer.abort();
         }
+        let is_suspended = update.status == Some(RunStatus::Suspended);
         // The last event is part of the end, and follows the others.
-        let update = match last {
+        let update = match last.clone() {
             Some(last) => update.with_event(last),
             None => update,
         };
         match stored.save_with(&run, update).await {
-            Ok(()) => self.0.live.numbers(key).send_modify(|_| {}),
+            Ok(number) => feed.push(number, &stored.lease.run, last.as_slice()),
             Err(error) => {
                 tracing::error!(run = stored.lease.run, %error, "the end of a run cannot be stored");
             }
         }
+        is_suspended
     }
 
     async fn perform_all(
@@ -229,17 +231,18 @@ struct Stored<'s> {
 
 impl Stored<'_> {
     async fn save(&mut self, run: &Run) -> Result<(), StoreError> {
-        self.save_with(run, RunUpdate::default()).await
+        self.save_with(run, RunUpdate::default()).await.map(drop)
     }
 
-    async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<(), StoreError> {
+    /// Stores the run. Returns the number of the last event of the session.
+    async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<u64, StoreError> {
         let is_over = update.status.is_some_and(RunStatus::is_over);
         let new = run.transcript().messages().get(self.saved..).unwrap_or_default();
         update.messages = if is_over { ended_messages(run, self.saved) } else { new.to_vec() };
         update.state = Some(state_of(run, self.principal.as_ref())?);
-        self.store.save(&self.lease, update).await?;
+        let number = self.store.save(&self.lease, update).await?;
         self.saved = run.transcript().len();
-        Ok(())
+        Ok(number)
     }
 
     /// Enqueues messages, and replies when they are stored.
@@ -250,7 +253,7 @@ impl Stored<'_> {
         let stored = match enqueued {
             Err(error) => Err(error.into()),
             Ok(()) => match self.save_with(&next, RunUpdate::default().of_request(request)).await {
-                Ok(()) => {
+                Ok(_) => {
                     *run = next;
                     Ok(())
                 }

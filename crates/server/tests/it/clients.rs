@@ -152,12 +152,12 @@ async fn missed_events_are_replaced_by_a_snapshot() {
         store.append_events(&key, &first, vec![large.clone()]).await.unwrap();
     }
     let mut reader = server.get("/sessions/talk/events?after=1").send().await.unwrap();
-    let snapshot = read_until(&mut reader, "snapshot").await;
-    assert_eq!(snapshot.len(), 1);
-    assert_eq!(snapshot[0].1["entries"].as_array().unwrap().len(), 2, "{}", snapshot[0].1);
+    // The server has some events in memory.
+    let (number, snapshot) = read_until(&mut reader, "snapshot").await.pop().unwrap();
+    assert_eq!(snapshot["entries"].as_array().unwrap().len(), 2, "{snapshot}");
     let second = start(&server, "Hi again.").await;
     let tail = read_until(&mut reader, "done").await;
-    assert!(tail.iter().all(|(number, event)| *number > snapshot[0].0 && event["run_id"] == second.as_str()));
+    assert!(tail.iter().all(|(after, event)| *after > number && event["run_id"] == second.as_str()));
     drop(reader);
     server.stop().await;
 }
