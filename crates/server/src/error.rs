@@ -100,11 +100,11 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Converts a plain-text error, of the access rules or of the router, to the form of the others.
+/// Converts an error, if it is plain text of the access rules or of the router, to the form of the
+/// others.
 pub(crate) async fn with_json_error(response: Response) -> Response {
     let is_json = |value: &header::HeaderValue| value.as_bytes().starts_with(b"application/json");
-    let is_error = response.status().is_client_error() || response.status().is_server_error();
-    if !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+    if response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -29,8 +29,6 @@ use crate::{
 };
 use model::MeasuredModel;
 
-pub(crate) use request::measure_request;
-
 /// The name of the extension that measures model requests.
 const EXTENSION: &str = "haft-server-metrics";
 

@@ -6,9 +6,9 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, FromRequestParts, Request},
+    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, Request, State},
     http::{HeaderMap, StatusCode, request::Parts},
-    middleware::{Next, from_fn, from_fn_with_state, map_response},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -32,7 +32,7 @@ use tokio::{
 
 use crate::{
     error::{ApiError, with_json_error},
-    metrics::{self, Metrics},
+    metrics::Metrics,
     openapi,
     stored::{LEASE, MAX_RUNS, RunSlots, StoredAgent},
 };
@@ -101,6 +101,9 @@ const EVENTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The time between two deletions of old data.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// The path of the MCP service.
+const MCP: &str = "/mcp";
 
 /// The name of the extension that hides tools.
 const EXTENSION: &str = "haft-server";
@@ -283,22 +286,17 @@ impl Server {
     /// router.
     pub fn router(&self) -> Router {
         let (routes, description) = openapi::routes(self.requires_token);
-        let routes = routes
-            .with_state(Arc::clone(&self.shared))
-            .layer(from_fn(catch_panics))
-            // The access layer limits bodies.
-            .layer(DefaultBodyLimit::disable())
-            .layer(self.access.clone());
+        // The access layer limits bodies.
+        let routes = routes.with_state(Arc::clone(&self.shared)).layer(DefaultBodyLimit::disable());
         let public = openapi::page(description).layer(self.access.without_authentication());
         Router::new()
-            .merge(routes)
+            .merge(routes.layer(self.access.clone()))
             .merge(public)
-            .layer(map_response(with_json_error))
             .route("/health", get(async || Json(json!({"status": "ok"}))))
             // The MCP service has its own access layer, with the same rules.
-            .route_service("/mcp", self.mcp.clone())
+            .route_service(MCP, self.mcp.clone())
             // Unknown paths are not measured.
-            .route_layer(from_fn_with_state(self.shared.metrics.clone(), metrics::measure_request))
+            .route_layer(from_fn_with_state(self.shared.metrics.clone(), respond))
             .fallback(async || ApiError::not_found("there is no such route"))
     }
 
@@ -360,13 +358,23 @@ async fn prune(store: &dyn SessionStore, retention: &Retention) {
     }
 }
 
-/// Answers a request whose handler panics.
-async fn catch_panics(request: Request, next: Next) -> Response {
-    let handled = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    handled.unwrap_or_else(|_panic| {
+/// Measures a request, also one whose handler panics, and converts a plain-text error to JSON.
+async fn respond(
+    State(metrics): State<Metrics>,
+    route: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    let measured = metrics.measure_request(&route, request.method());
+    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let response = response.unwrap_or_else(|_panic| {
         tracing::error!("the handler of a request panicked");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed").into_response()
-    })
+    });
+    let is_mcp = route.as_str().ends_with(MCP);
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    let response = if is_error && !is_mcp { with_json_error(response).await } else { response };
+    measured.respond(response)
 }
 
 /// Returns the context of a run that continues without a request of its caller.

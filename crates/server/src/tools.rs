@@ -10,13 +10,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use haft_core::{
-    ToolContext, ToolDefinition,
+    ToolCall, ToolContext, ToolDefinition,
     call::FailureKind,
     toolset::{ListContext, ToolList},
 };
 use haft_session::ToolStats;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Value, value::RawValue};
 use utoipa::ToSchema;
 
 use crate::{
@@ -77,8 +77,8 @@ pub(crate) async fn show(
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallRequest {
     /// The arguments, as in the input schema of the tool. Default: none.
-    #[serde(default)]
-    arguments: Map<String, Value>,
+    #[schema(value_type = Option<Object>, nullable = false)]
+    arguments: Option<Box<RawValue>>,
 }
 
 /// The result of a call.
@@ -126,10 +126,16 @@ pub(crate) async fn call(
     reject_request_key(&headers)?;
     let body = if body.is_empty() { Bytes::from_static(b"null") } else { body };
     let CallRequest { arguments } = read_json::<Option<CallRequest>>(&body)?.unwrap_or_default();
+    // The text as received: a number keeps all its digits.
+    let arguments = arguments.as_deref().map_or("{}", RawValue::get);
+    if !arguments.starts_with('{') {
+        return Err(ApiError::invalid("invalid body: `arguments` must be an object"));
+    }
     let _slot = shared.take_slot()?;
     let cx = ToolContext::new(Arc::new(caller.context(OfferedTools::default())), "call_1");
     // If the client leaves, the future is dropped, and the call is cancelled.
-    let result = shared.agent.tools().call_with(&name, Value::Object(arguments), &cx).await;
+    let call = ToolCall::new(cx.call_id(), name.as_str(), arguments);
+    let result = shared.agent.tools().run_with(&call, &cx).await.into_result();
     let status = match result.failure().map(|failure| failure.kind) {
         Some(FailureKind::NotFound) => return Err(not_found(&name)),
         Some(FailureKind::InvalidArguments) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -8,9 +8,8 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{MatchedPath, Request, State},
+    extract::MatchedPath,
     http::{Method, header},
-    middleware::Next,
     response::Response,
 };
 use http_body::{Frame, SizeHint};
@@ -20,7 +19,7 @@ use super::{InProgressGuard, Metrics, OTHER};
 
 /// The methods of the semantic conventions. Another one is `_OTHER`, so that a client cannot add
 /// series.
-const METHODS: [Method; 9] = [
+static METHODS: [Method; 9] = [
     Method::CONNECT,
     Method::DELETE,
     Method::GET,
@@ -32,30 +31,31 @@ const METHODS: [Method; 9] = [
     Method::TRACE,
 ];
 
-/// A middleware that measures each request of a route, from its head to the end of the response
-/// body.
-pub(crate) async fn measure_request(
-    State(metrics): State<Metrics>,
-    route: MatchedPath,
-    request: Request,
-    next: Next,
-) -> Response {
-    let method = METHODS.iter().find(|method| *method == request.method()).map_or(OTHER, Method::as_str);
-    let attributes = vec![
-        KeyValue::new("http.request.method", method.to_owned()),
-        KeyValue::new("http.route", route.as_str().to_owned()),
-    ];
-    let mut measured = MeasuredRequest { metrics, attributes, started: Instant::now(), status: None };
-    let response = next.run(request).await;
-    measured.status = Some(response.status().as_u16());
-    let content_type = response.headers().get(header::CONTENT_TYPE);
-    let is_stream = content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-    let reader = is_stream.then(|| measured.metrics.0.event_readers.add_one());
-    response.map(|body| Body::new(MeasuredBody { body, _request: measured, _reader: reader }))
+impl Metrics {
+    /// Measures a request from its head to the end of the response body.
+    pub(crate) fn measure_request(&self, route: &MatchedPath, method: &Method) -> MeasuredRequest {
+        let method = METHODS.iter().find(|known| *known == method).map_or(OTHER, Method::as_str);
+        let attributes = vec![
+            KeyValue::new("http.request.method", method),
+            KeyValue::new("http.route", route.as_str().to_owned()),
+        ];
+        MeasuredRequest { metrics: self.clone(), attributes, started: Instant::now(), status: None }
+    }
+}
+
+impl MeasuredRequest {
+    /// Returns `response` with a body that ends the measurement.
+    pub(crate) fn respond(mut self, response: Response) -> Response {
+        self.status = Some(response.status().as_u16());
+        let content_type = response.headers().get(header::CONTENT_TYPE);
+        let is_stream = content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let reader = is_stream.then(|| self.metrics.0.event_readers.add_one());
+        response.map(|body| Body::new(MeasuredBody { body, _request: self, _reader: reader }))
+    }
 }
 
 /// A request in progress. It is recorded when it is dropped.
-struct MeasuredRequest {
+pub(crate) struct MeasuredRequest {
     metrics: Metrics,
     attributes: Vec<KeyValue>,
     started: Instant,
