@@ -1,5 +1,6 @@
 //! Integration tests of `haft-server`, over HTTP on the loopback interface.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "notes for the reader of a test run")]
 
 mod chat;
 mod clients;
