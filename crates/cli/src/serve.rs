@@ -4,6 +4,7 @@ use std::{
     num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Args;
@@ -24,6 +25,8 @@ use crate::{
     terminal,
     toolbox::{StartWait, ToolOptions},
 };
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Serve tools, chat and stored conversations over HTTP.
 ///
@@ -64,6 +67,9 @@ pub(crate) struct Arguments {
     /// Default: 512.
     #[arg(long, value_name = "RUNS")]
     max_runs: Option<NonZeroUsize>,
+    /// Delete conversations without a message for this time. Default: they are kept.
+    #[arg(long, value_name = "DAYS")]
+    delete_after: Option<NonZeroU32>,
     /// Require an approval for the calls of this tool: `POST /runs/{id}/decisions`. May be repeated.
     #[arg(long, value_name = "TOOL")]
     approval: Vec<String>,
@@ -157,6 +163,10 @@ impl Arguments {
             None => agent,
         };
         let builder = Server::builder(agent).access(access);
+        let builder = match self.delete_after {
+            Some(days) => builder.delete_sessions_after(DAY * days.get()),
+            None => builder,
+        };
         let builder = match self.max_runs {
             Some(runs) => builder.max_runs(runs.get()),
             None => builder,

@@ -72,8 +72,13 @@ impl LiveRuns {
     pub(crate) fn feed(&self, key: &SessionKey) -> Feed {
         let mut feeds = lock(&self.feeds);
         // Sessions without a reader and a driver are forgotten.
-        feeds.retain(|known, feed| known == key || Arc::strong_count(&feed.0) > 1);
+        feeds.retain(|_, feed| Arc::strong_count(&feed.0) > 1);
         feeds.entry(key.clone()).or_default().clone()
+    }
+
+    /// Forgets the events of a deleted session: another one can have its id.
+    pub(crate) fn forget(&self, key: &SessionKey) {
+        lock(&self.feeds).remove(key);
     }
 
     /// Ends the streams of events.

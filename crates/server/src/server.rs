@@ -149,10 +149,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets what is deleted from the store, once an hour while the server [serves](Server::serve).
-    /// Default: events older than 30 days.
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.retention = retention;
+    /// Deletes the stored conversations without a write for `time`, except those with a run that is
+    /// not over. This is done once an hour while the server [serves](Server::serve), as for events
+    /// older than 30 days. Default: conversations are kept.
+    pub fn delete_sessions_after(mut self, time: Duration) -> Self {
+        self.retention = self.retention.with_sessions(time);
         self
     }
 

@@ -130,6 +130,7 @@ pub(crate) async fn delete(
         Err(error) => return Err(error.into()),
     }
     stored.store().delete(&key).await?;
+    stored.live().forget(&key);
     Ok(StatusCode::NO_CONTENT)
 }
 

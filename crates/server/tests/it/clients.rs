@@ -1,5 +1,11 @@
 //! Tests of clients that leave, come back, and repeat requests.
 
+use std::sync::Arc;
+
+use haft_core::Toolset;
+use haft_middleware::AgentExt as _;
+use haft_react::ReactAgent;
+use haft_server::Server;
 use haft_session::{SessionKey, SessionStore, SqlStore};
 use haft_testing::ScriptedModel;
 use reqwest::Response;
@@ -159,6 +165,26 @@ async fn missed_events_are_replaced_by_a_snapshot() {
     let tail = read_until(&mut reader, "done").await;
     assert!(tail.iter().all(|(after, event)| *after > number && event["run_id"] == second.as_str()));
     drop(reader);
+    server.stop().await;
+}
+
+/// The events of an agent inside a call are events of the run, also for a reader that comes later.
+#[tokio::test]
+async fn events_of_sub_agents_are_stored() {
+    let (_folder, path) = store_file();
+    let child = ScriptedModel::new().reply_calls([("1", "add", r#"{"x":1,"y":2}"#)]).reply_text("3.");
+    let child = ReactAgent::new(child, crate::toolset()).unwrap().into_tool("count", "Counts.");
+    let model =
+        ScriptedModel::new().reply_calls([("2", "count", r#"{"task":"1 + 2?"}"#)]).reply_text("It is 3.");
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(child));
+    let store = SqlStore::open_file(&path).await.unwrap();
+    let server = TestServer::serve(Server::builder(agent).store(Arc::new(store)).build().unwrap()).await;
+    let run = start(&server, "1 + 2?").await;
+    until(&server, &run, "finished").await;
+    let all = events(server.get(&format!("/runs/{run}/events")).send().await.unwrap()).await;
+    let nested = all.iter().filter(|(_, event)| event["type"] == "nested" && event["call_id"] == "2");
+    let kinds: Vec<_> = nested.map(|(_, event)| event["event"]["type"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"call_finished") && kinds.ends_with(&["request_finished"]), "{kinds:?}");
     server.stop().await;
 }
 

@@ -91,7 +91,10 @@ impl TestServer {
             Some(path) => builder.store(Arc::new(SqlStore::open_file(path).await.unwrap())),
             None => builder,
         };
-        let server = builder.build().unwrap();
+        Self::serve(builder.build().unwrap()).await
+    }
+
+    async fn serve(server: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let (shutdown, ended) = oneshot::channel::<()>();
