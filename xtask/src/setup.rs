@@ -41,6 +41,12 @@ const NPM: SystemPackages = SystemPackages {
     check: &["npm", "--version"],
     purpose: "aimock, the MCP conformance suites and the MCP peers cannot be installed",
 };
+/// The program of the requests in the book, which the tests run.
+const CURL: SystemPackages = SystemPackages {
+    names: &["curl"],
+    check: &["curl", "--version"],
+    purpose: "the tests of `haft-cli` fail",
+};
 /// The program that counts instructions.
 pub(crate) const VALGRIND: SystemPackages = SystemPackages {
     names: &["valgrind"],
@@ -58,6 +64,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     if cfg!(target_os = "linux") {
         OPENSSL.ensure_installed();
+        CURL.ensure_installed();
         PYTHON.ensure_installed();
         NPM.ensure_installed();
     }

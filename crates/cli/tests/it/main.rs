@@ -4,6 +4,7 @@
 
 mod call;
 mod child;
+mod curl;
 mod faults;
 mod gateway;
 #[cfg(feature = "local")]
