@@ -21,8 +21,8 @@ pub(crate) struct Command {
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "demo",
-        arguments: "[QUESTION]",
-        about: "ask a local model a question that needs a tool in this process and a tool of an MCP server",
+        arguments: "[QUESTION | --serve]",
+        about: "ask a local model a question that needs a tool in this process and a tool of an MCP server; --serve starts the HTTP server with both",
         has_own_help: false,
         run: demo::run,
     },

@@ -62,7 +62,7 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
 
 /// Builds the package with the program `name`, including its other programs. Returns a command that
 /// runs the program `name`.
-fn build_program(name: &str) -> Result<Command, Failure> {
+pub(crate) fn build_program(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");
     let is_first = !target.join(PROFILE).exists();

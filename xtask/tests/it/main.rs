@@ -33,7 +33,7 @@ fn invalid_usage_prints_the_usage_and_exits_with_code_2() {
     check(&mut xtask(&["tets"]), &expect!["2: error: there is no command `tets`"]);
     check(
         &mut xtask(&["demo", "What", "is"]),
-        &expect!["2: error: `demo` takes one question: put it in quotes"],
+        &expect!["2: error: `demo` takes `--serve` or one question: put it in quotes"],
     );
     check(
         &mut xtask(&["ci", "--quick"]),
