@@ -104,6 +104,9 @@ pub(crate) async fn run(
     let server = builder.build().map_err(|error| CliError::from_error(&error))?;
     terminal::write_error(&format!("serving at http://{address}\n"))?;
     let served = server.serve(listener, interrupt::wait_for_interrupt()).await;
+    if let Some(stored) = server.stored() {
+        stored.store().close().await;
+    }
     if let Some(telemetry) = telemetry {
         telemetry.shut_down(server.meter_provider()).await?;
     }

@@ -28,7 +28,7 @@ use crate::{
     error::{ApiError, Failures},
     server::{Caller, OfferedTools, Shared, query_number, read_json, request_key},
     sse,
-    stored::{RunRequest, StoredAgent, StoredRunError, load},
+    stored::{RunRequest, StoredAgent, StoredRunError, failure_of, load},
 };
 
 /// What a new message does while the session has a run that is not over.
@@ -192,6 +192,9 @@ pub(crate) struct RunBody {
     status: RunStatus,
     /// The answer of a finished run.
     text: Option<String>,
+    /// The reason why a failed run has no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     /// The calls that wait for a decision, each with `call` and `pending`.
     #[schema(value_type = Vec<Object>)]
     pending: Vec<PendingCall>,
@@ -206,16 +209,9 @@ pub(crate) struct RunBody {
 impl RunBody {
     /// Creates the body of a run that is not stored.
     pub(crate) fn answered(text: String, agent_steps: Vec<AgentStep>, usage: Usage) -> Self {
-        let (run_id, session_id, pending) = (None, None, Vec::new());
-        Self {
-            run_id,
-            session_id,
-            status: RunStatus::Finished,
-            text: Some(text),
-            pending,
-            agent_steps,
-            usage,
-        }
+        let status = RunStatus::Finished;
+        let (run_id, session_id, error, pending) = (None, None, None, Vec::new());
+        Self { run_id, session_id, status, text: Some(text), error, pending, agent_steps, usage }
     }
 
     pub(crate) fn status(&self) -> RunStatus {
@@ -229,8 +225,8 @@ impl RunBody {
     /// Returns the reason why the run has no answer.
     pub(crate) fn failure(&self) -> Option<String> {
         match self.status {
-            RunStatus::Failed => Some("the run is failed".to_owned()),
-            RunStatus::Cancelled => Some("the run is cancelled".to_owned()),
+            RunStatus::Failed => Some(self.error.clone().unwrap_or_else(|| "the run failed".to_owned())),
+            RunStatus::Cancelled => Some("the run was cancelled".to_owned()),
             _ => None,
         }
     }
@@ -259,16 +255,19 @@ pub(crate) async fn describe(
 ) -> Result<RunBody, StoreError> {
     let (run, entries) = store.run_entries(tenant, id).await?;
     let own: Vec<_> = entries.iter().filter_map(|entry| entry.message().cloned()).collect();
-    let pending = match run.status.is_over() {
-        true => Vec::new(),
-        false => load(store.run(tenant, id).await?)?.0.undecided_calls(),
-    };
+    let (mut error, mut pending) = (None, Vec::new());
+    match run.status {
+        RunStatus::Failed => error = failure_of(&store.run(tenant, id).await?.state),
+        status if status.is_over() => {}
+        _ => pending = load(store.run(tenant, id).await?)?.0.undecided_calls(),
+    }
     let last = own.iter().rev().find(|message| matches!(message.body(), MessageBody::Assistant(_)));
     Ok(RunBody {
         text: last.filter(|_| run.status == RunStatus::Finished).map(|message| message.text()),
         run_id: Some(run.id),
         session_id: Some(run.session),
         status: run.status,
+        error,
         pending,
         agent_steps: agent_steps(&own),
         usage: run.usage,

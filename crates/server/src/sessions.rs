@@ -199,7 +199,8 @@ pub(crate) async fn messages(
 /// The runs of a conversation.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Runs {
-    /// Each with `id`, `status`, `usage`, `created_at` and `updated_at`, times in milliseconds.
+    /// Each with `id`, `session`, `status`, `usage`, `first_event` (the number of the first event that
+    /// it can have), `created_at` and `updated_at`, times in milliseconds.
     #[schema(value_type = Vec<Object>)]
     runs: Vec<RunSummary>,
     count: usize,

@@ -36,7 +36,7 @@ use driver::Signals;
 use state::{ended_messages, is_key_of, key_of, state_of};
 
 pub(crate) use driver::Sent;
-pub(crate) use state::load;
+pub(crate) use state::{failure_of, load};
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
 /// time.

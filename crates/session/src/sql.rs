@@ -330,4 +330,8 @@ impl SessionStore for SqlStore {
     async fn prune(&self, retention: &Retention) -> Result<u64, StoreError> {
         self.delete_old(retention).await
     }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
 }

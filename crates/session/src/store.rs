@@ -250,6 +250,10 @@ pub trait SessionStore: Send + Sync {
     /// Fails if the store fails.
     async fn prune(&self, retention: &Retention) -> Result<u64, StoreError>;
 
+    /// Closes the connections. Later calls fail. Without this call, a file of SQLite has a second file
+    /// beside it with the latest writes, and a copy of the first one alone lacks them.
+    async fn close(&self) {}
+
     /// Returns the session and its conversation: the messages of the log without those that a
     /// rewind has skipped.
     ///

@@ -133,6 +133,8 @@ fn server_knows_the_conversation_after_a_restart() {
         let pid = server.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert_eq!(server.wait().unwrap().code(), Some(0));
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(files, ["haft.db"]);
     }
     assert!(
         model.requests()[1].to_string().contains("Hello, Ada."),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     StoredAgent, StoredRunError,
-    state::{ended_messages, key_of, state_of},
+    state::{ended_messages, failed_state_of, key_of},
 };
 use crate::{
     live::write_events,
@@ -237,9 +237,11 @@ impl Stored<'_> {
     /// Stores the run. Returns the number of the last event of the session.
     async fn save_with(&mut self, run: &Run, mut update: RunUpdate) -> Result<u64, StoreError> {
         let is_over = update.status.is_some_and(RunStatus::is_over);
+        // The last event of a run that has failed.
+        let error = update.events.iter().find_map(|event| event["error"].as_str().map(str::to_owned));
         let new = run.transcript().messages().get(self.saved..).unwrap_or_default();
         update.messages = if is_over { ended_messages(run, self.saved) } else { new.to_vec() };
-        update.state = Some(state_of(run, self.principal.as_ref())?);
+        update.state = Some(failed_state_of(run, self.principal.as_ref(), error)?);
         let number = self.store.save(&self.lease, update).await?;
         self.saved = run.transcript().len();
         Ok(number)

@@ -37,10 +37,22 @@ struct SavedState {
     /// The principal that the run acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     principal: Option<Principal>,
+    /// The reason of the failure, for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 pub(super) fn state_of(run: &Run, principal: Option<&Principal>) -> Result<Value, StoreError> {
-    let state = SavedState { run: run.detached(), principal: principal.cloned() };
+    failed_state_of(run, principal, None)
+}
+
+/// Returns the state of a run that has failed for the reason `error`.
+pub(super) fn failed_state_of(
+    run: &Run,
+    principal: Option<&Principal>,
+    error: Option<String>,
+) -> Result<Value, StoreError> {
+    let state = SavedState { run: run.detached(), principal: principal.cloned(), error };
     serde_json::to_value(state).map_err(|error| StoreError::Unreadable { what: "run", source: error.into() })
 }
 
@@ -57,4 +69,9 @@ pub(crate) fn load(stored: StoredRun) -> Result<(Run, Option<Principal>), StoreE
     own.extend(transcript);
     let run = Run::from_detached(state.run, own).map_err(|error| unreadable(error.into()))?;
     Ok((run, state.principal))
+}
+
+/// Returns the reason of the failure of a run.
+pub(crate) fn failure_of(state: &Value) -> Option<String> {
+    state["error"].as_str().map(str::to_owned)
 }

@@ -257,5 +257,9 @@ async fn failed_stream_ends_with_an_error() {
         assert!(kinds.ends_with(&["error"]) && !kinds.contains(&"done"), "{kinds:?}");
         assert_eq!(events.last().unwrap().1["error"], "the model failed");
     }
+    let (_, runs) = send(server.get("/sessions/talk/runs")).await;
+    let id = runs["runs"][0]["id"].as_str().unwrap();
+    let (_, run) = send(server.get(&format!("/runs/{id}"))).await;
+    assert_eq!((&run["status"], &run["error"]), (&json!("failed"), &json!("the model failed")));
     server.stop().await;
 }
