@@ -15,18 +15,19 @@ use haft_core::{
     agent::{AgentStep, RunStart},
     toolset::ListContext,
 };
-use haft_session::{RunStatus, SessionKey};
+use haft_session::{RunStatus, SessionKey, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
 
 use crate::{
-    client::{ClientGuard, Leaving, OnDisconnect},
+    client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, ErrorBody, Failures},
-    runs::{OnActive, RunBody, Started, describe, start_or_send},
+    runs::{OnActive, RunBody, StartOutcome, describe, start_or_send},
     server::{Caller, OfferedTools, Shared, read_json, reject_request_key, request_key, whole_number},
     sse,
-    stored::RunRequest,
+    stored::{RunRequest, StoredAgent},
 };
 
 /// The body of `POST /chat`.
@@ -53,10 +54,12 @@ pub(crate) struct ChatRequest {
     stream: bool,
     #[serde(default)]
     on_active: OnActive,
-    #[serde(default)]
-    on_disconnect: OnDisconnect,
-    /// The seconds before a run is cancelled whose client has left. It goes on if another client
-    /// reads its events by then. Default: 0.
+    /// What happens to the run when the client leaves before the end of the response. A run that
+    /// waits for a decision, or whose conversation has another reader, goes on. Default: `cancel`, and
+    /// with an `Idempotency-Key` `continue`.
+    on_disconnect: Option<OnDisconnect>,
+    /// The seconds before the run is cancelled. It goes on if the conversation has another reader by
+    /// then. Default: 0.
     #[serde(default, deserialize_with = "whole_number")]
     #[schema(minimum = 0, maximum = 3600)]
     grace_seconds: u64,
@@ -152,51 +155,72 @@ pub(crate) async fn chat(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let mut request: ChatRequest = read_json(&body)?;
-    let leaving = Leaving::new(request.on_disconnect, request.grace_seconds)?;
     let Some(last) = request.messages.pop().filter(|message| message.role == Role::User) else {
         return Err(ApiError::invalid("`messages` must end with a message of the role `user`"));
     };
-    let tools = offered(&shared, &caller, request.use_tools, request.available_tools).await?;
+    let available = request.available_tools.take();
+    let tools = offered(&shared, &caller, request.use_tools, available).await?;
     let context = caller.context(tools);
-    let earlier = request.messages.into_iter().map(ChatMessage::into_message);
-    let Some(session) = request.session_id else {
+    let Some(session) = request.session_id.take() else {
         reject_request_key(&headers)?;
         if request.use_memory {
             return Err(ApiError::invalid("`use_memory` needs a `session_id`"));
         }
         let mut input = RunInput::new("").with_context(context);
-        let transcript: Transcript = earlier.collect();
+        let transcript: Transcript = request.messages.into_iter().map(ChatMessage::into_message).collect();
         input.start = RunStart::New { messages: vec![last.into_message()], transcript };
         return answer_once(&shared, input, request.stream).await;
     };
-    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), session)?);
+    let key = SessionKey::of_tenant(caller.tenant(), session)?;
     let mut new = RunRequest { context, is_fresh: !request.use_memory, ..RunRequest::default() };
     // The store has the earlier conversation.
     new.messages = vec![last.into_message()];
     new.key = request_key(&headers, "/chat", &body)?;
-    let before = stored.store().create(&key, None).await?.last_event;
+    answer_stored(shared.stored()?, key, new, &request).await
+}
+
+/// Runs the agent in the session `key`.
+async fn answer_stored(
+    stored: &StoredAgent,
+    key: SessionKey,
+    new: RunRequest,
+    request: &ChatRequest,
+) -> Result<Response, ApiError> {
+    let default = if new.key.is_some() { OnDisconnect::Continue } else { OnDisconnect::Cancel };
+    let disconnect = Disconnect::new(request.on_disconnect.unwrap_or(default), request.grace_seconds)?;
+    let before = match stored.store().session(&key).await {
+        Err(StoreError::SessionNotFound(_)) => 0,
+        session => session?.last_event,
+    };
+    // The client can leave before there is a run to guard.
+    let starting =
+        (disconnect != Disconnect::Continue).then(|| new.context.cancellation.clone().drop_guard());
     let started = start_or_send(stored, &key, new, request.on_active).await?;
-    let live = stored.live().get(caller.tenant(), started.run());
+    let live = stored.live().get(key.tenant(), started.run());
     // Other clients depend on a run that was active before.
-    let leaving = if started.is_new() { leaving } else { Leaving::Continue };
-    let guard = live.clone().map(|live| ClientGuard::new(leaving, live, stored, &key));
+    let disconnect = if started.is_new() { disconnect } else { Disconnect::Continue };
+    let guard = live.clone().map(|live| ClientGuard::new(disconnect, live, stored, &key));
+    drop(starting.map(DropGuard::disarm));
+    // A run that waits, and has only received the message, is not driven.
+    let is_driven = live.is_some() || !matches!(started, StartOutcome::Sent(_));
     let after = match &started {
-        Started::Repeated(_) => None,
+        StartOutcome::Repeated(_) => None,
         _ => Some(before),
     };
-    let run = started.into_run();
-    if request.stream && (live.is_some() || after.is_none()) {
+    let (run, tenant) = (started.into_run(), key.tenant().to_owned());
+    if request.stream && is_driven {
         return Ok(sse::events_of(stored, key, Some(run), after, guard).into_response());
     }
-    // A run that waits, and has only received the message, is not driven.
     if let Some(live) = live {
+        // For other clients that leave, this one is a reader. Dropped before the guard.
+        let _reader = stored.live().feed(&key).subscribe();
         tokio::select! {
             () = live.ended.cancelled() => {}
             // The run continues on the next server.
             () = stored.stopping().cancelled() => {}
         }
     }
-    let body = describe(&**stored.store(), caller.tenant(), &run).await?;
+    let body = describe(&**stored.store(), &tenant, &run).await?;
     let status = match body.status() {
         RunStatus::Finished => StatusCode::OK,
         RunStatus::Suspended | RunStatus::Active => StatusCode::ACCEPTED,

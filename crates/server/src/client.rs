@@ -19,11 +19,10 @@ const MAX_GRACE: u64 = 3600;
 
 /// What happens to a run when its client leaves before the end of the response. A run that waits for
 /// a decision goes on waiting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDisconnect {
     /// The run is cancelled.
-    #[default]
     Cancel,
     /// The run continues.
     Continue,
@@ -31,12 +30,12 @@ pub(crate) enum OnDisconnect {
 
 /// What happens to a run when its client leaves, with the grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum Disconnect {
     Continue,
     CancelAfter(Duration),
 }
 
-impl Leaving {
+impl Disconnect {
     pub(crate) fn new(on_disconnect: OnDisconnect, grace_seconds: u64) -> Result<Self, ApiError> {
         if grace_seconds > MAX_GRACE {
             return Err(ApiError::invalid(format!("`grace_seconds` is at most {MAX_GRACE}")));
@@ -50,7 +49,7 @@ impl Leaving {
 
 /// A client that waits for the end of a run. When it is dropped earlier, the client has left.
 pub(crate) struct ClientGuard {
-    leaving: Leaving,
+    disconnect: Disconnect,
     live: LiveRun,
     feed: Feed,
     closing: CancellationToken,
@@ -58,27 +57,36 @@ pub(crate) struct ClientGuard {
 
 impl ClientGuard {
     /// Guards the run of `live`, whose session is `key`.
-    pub(crate) fn new(leaving: Leaving, live: LiveRun, stored: &StoredAgent, key: &SessionKey) -> Self {
-        Self { leaving, live, feed: stored.live().feed(key), closing: stored.live().closing().clone() }
+    pub(crate) fn new(disconnect: Disconnect, live: LiveRun, stored: &StoredAgent, key: &SessionKey) -> Self {
+        Self { disconnect, live, feed: stored.live().feed(key), closing: stored.live().closing().clone() }
+    }
+}
+
+impl ClientGuard {
+    /// Lets the run continue, because the server ends the response.
+    pub(crate) fn disarm(mut self) {
+        self.disconnect = Disconnect::Continue;
     }
 }
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        let Leaving::CancelAfter(grace) = self.leaving else { return };
+        let Disconnect::CancelAfter(grace) = self.disconnect else { return };
         // The server ends, not the client.
         if self.closing.is_cancelled() {
             return;
         }
         if grace.is_zero() {
-            self.live.left.cancel();
+            if !self.feed.has_readers() {
+                self.live.client_gone.cancel();
+            }
         } else if let Ok(runtime) = Handle::try_current() {
             let (live, feed) = (self.live.clone(), self.feed.clone());
             // Ends with the run.
             runtime.spawn(async move {
                 let has_ended = timeout(grace, live.ended.cancelled()).await.is_ok();
                 if !has_ended && !feed.has_readers() {
-                    live.left.cancel();
+                    live.client_gone.cancel();
                 }
             });
         }

@@ -11,14 +11,14 @@ use haft_core::RunEvent;
 use haft_session::{SessionKey, SessionStore};
 use serde_json::Value;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard, mpsc, watch},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     sse::{is_last, sse_data},
-    stored::Sent,
+    stored::InboxMessage,
 };
 
 /// The time for which events are collected before they are stored together.
@@ -34,18 +34,22 @@ const FEED_BYTES: usize = 1024 * 1024;
 /// A run that this process drives.
 #[derive(Clone)]
 pub(crate) struct LiveRun {
-    pub(crate) inbox: mpsc::Sender<Sent>,
+    pub(crate) inbox: mpsc::Sender<InboxMessage>,
     pub(crate) cancellation: CancellationToken,
     /// Cancelled after the run has ended or waits, and this is stored.
     pub(crate) ended: CancellationToken,
     /// Cancelled when the client has left that the run depends on.
-    pub(crate) left: CancellationToken,
+    pub(crate) client_gone: CancellationToken,
 }
+
+/// A tenant and the id of a run.
+type RunId = (String, String);
 
 /// The runs that this process drives, and the latest events of their sessions.
 #[derive(Default)]
 pub(crate) struct LiveRuns {
-    runs: Mutex<HashMap<(String, String), LiveRun>>,
+    runs: Mutex<HashMap<RunId, LiveRun>>,
+    turns: Mutex<HashMap<RunId, Arc<AsyncMutex<()>>>>,
     feeds: Mutex<HashMap<SessionKey, Feed>>,
     closing: CancellationToken,
 }
@@ -66,6 +70,17 @@ impl LiveRuns {
 
     pub(crate) fn get(&self, tenant: &str, run: &str) -> Option<LiveRun> {
         lock(&self.runs).get(&(tenant.to_owned(), run.to_owned())).cloned()
+    }
+
+    /// Waits for the turn to acquire a run. Otherwise, this process could be the owner in whose way
+    /// it is.
+    pub(crate) async fn turn(&self, tenant: &str, run: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = lock(&self.turns);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry((tenant.to_owned(), run.to_owned())).or_default())
+        };
+        turn.lock_owned().await
     }
 
     /// Returns the latest events of a session.
@@ -153,8 +168,9 @@ impl Feed {
     /// Returns the events after the number `after`. `None` if they are not in memory.
     pub(crate) fn events_after(&self, after: u64) -> Option<Vec<FeedEvent>> {
         let state = lock(&self.0.events);
-        let first = state.latest.front().filter(|first| first.number <= after + 1)?.number;
-        let skipped = usize::try_from(after + 1 - first).ok()?;
+        let next = after.checked_add(1)?;
+        let first = state.latest.front().filter(|first| first.number <= next)?.number;
+        let skipped = usize::try_from(next - first).ok()?;
         Some(state.latest.iter().skip(skipped).cloned().collect::<Vec<_>>()).filter(|it| !it.is_empty())
     }
 

@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     chat::{ChatMessage, offered},
-    client::{ClientGuard, Leaving, OnDisconnect},
+    client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, Failures},
     server::{Caller, OfferedTools, Shared, query_number, read_json, request_key},
     sse,
@@ -119,7 +119,7 @@ pub(crate) async fn start(
 }
 
 /// The run that handles new messages.
-pub(crate) enum Started {
+pub(crate) enum StartOutcome {
     /// A new run.
     New(String),
     /// The run was active, and has received the messages.
@@ -128,7 +128,7 @@ pub(crate) enum Started {
     Repeated(String),
 }
 
-impl Started {
+impl StartOutcome {
     pub(crate) fn is_new(&self) -> bool {
         matches!(self, Self::New(_))
     }
@@ -146,17 +146,19 @@ impl Started {
     }
 }
 
-/// Starts a run. If the session has a run that is not over, does what `on_active` says.
+/// Starts a run. If the session has a run that is not over, applies `on_active`.
 pub(crate) async fn start_or_send(
     stored: &StoredAgent,
     key: &SessionKey,
     request: RunRequest,
     on_active: OnActive,
-) -> Result<Started, ApiError> {
+) -> Result<StartOutcome, ApiError> {
     for _ in 0..8 {
         let active = match stored.start(key, request.clone()).await {
-            Ok(run) => return Ok(Started::New(run)),
-            Err(StoredRunError::Store(StoreError::Repeated { run })) => return Ok(Started::Repeated(run)),
+            Ok(run) => return Ok(StartOutcome::New(run)),
+            Err(StoredRunError::Store(StoreError::Repeated { run })) => {
+                return Ok(StartOutcome::Repeated(run));
+            }
             Err(StoredRunError::Store(StoreError::Busy(active))) => active,
             Err(error) => return Err(error.into()),
         };
@@ -171,7 +173,7 @@ pub(crate) async fn start_or_send(
         };
         let RunRequest { messages, key: request_key, .. } = request.clone();
         match stored.send(key.tenant(), &active, messages, delivery, request_key).await {
-            Ok(()) => return Ok(Started::Sent(active)),
+            Ok(()) => return Ok(StartOutcome::Sent(active)),
             // The run ended in the meantime: a new one can start.
             Err(StoredRunError::Store(StoreError::RunOver(_))) => {}
             Err(error) => return Err(error.into()),
@@ -253,7 +255,8 @@ pub(crate) async fn describe(
     tenant: &str,
     id: &str,
 ) -> Result<RunBody, StoreError> {
-    let (run, entries) = store.run_entries(tenant, id).await?;
+    let run = store.run_summary(tenant, id).await?;
+    let entries = store.run_entries(tenant, id).await?;
     let own: Vec<_> = entries.iter().filter_map(|entry| entry.message().cloned()).collect();
     let (mut error, mut pending) = (None, Vec::new());
     match run.status {
@@ -288,7 +291,7 @@ pub(crate) struct DecisionRequest {
 
 /// A decided call.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedCall {
     run_id: String,
     call_id: String,
 }
@@ -300,19 +303,19 @@ pub(crate) struct Decided {
     post, path = "/runs/{id}/decisions", tag = "runs",
     params(("id" = String, Path, description = "The id of the run.")),
     request_body = DecisionRequest,
-    responses((status = 200, body = Decided), Failures)
+    responses((status = 200, body = DecidedCall), Failures)
 )]
 pub(crate) async fn decide(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
     body: Bytes,
-) -> Result<Json<Decided>, ApiError> {
+) -> Result<Json<DecidedCall>, ApiError> {
     let DecisionRequest { call_id, decision } = read_json(&body)?;
     let stored = shared.stored()?;
     let context = caller.context(OfferedTools::default());
     stored.decide(caller.tenant(), &id, &call_id, &decision, context).await?;
-    Ok(Json(Decided { run_id: id, call_id }))
+    Ok(Json(DecidedCall { run_id: id, call_id }))
 }
 
 /// When a run receives a message.
@@ -428,9 +431,9 @@ pub(crate) async fn events(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let on_disconnect = query.on_disconnect.unwrap_or(OnDisconnect::Continue);
-    let leaving = Leaving::new(on_disconnect, query.grace_seconds.unwrap_or(0))?;
+    let disconnect = Disconnect::new(on_disconnect, query.grace_seconds.unwrap_or(0))?;
     let stored = shared.stored()?;
-    let (run, _) = stored.store().run_entries(caller.tenant(), &id).await?;
+    let run = stored.store().run_summary(caller.tenant(), &id).await?;
     let key = SessionKey::of_tenant(caller.tenant(), run.session)?;
     let after = sse::last_event(&headers, query.after);
     // A client that has all events of a run does not connect again (HTML, section 9.2.3).
@@ -442,7 +445,7 @@ pub(crate) async fn events(
         }
     }
     let live = stored.live().get(caller.tenant(), &id);
-    let guard = live.map(|live| ClientGuard::new(leaving, live, stored, &key));
+    let guard = live.map(|live| ClientGuard::new(disconnect, live, stored, &key));
     Ok(sse::events_of(stored, key, Some(id), after, guard).into_response())
 }
 

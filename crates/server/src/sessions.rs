@@ -86,7 +86,7 @@ pub(crate) async fn list(
 
 /// A conversation.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct ShownSession {
+pub(crate) struct SessionBody {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     session: Session,
@@ -98,16 +98,16 @@ pub(crate) struct ShownSession {
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions",
     params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
-    responses((status = 200, body = ShownSession), Failures)
+    responses((status = 200, body = SessionBody), Failures)
 )]
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     caller: Caller,
-) -> Result<Json<ShownSession>, ApiError> {
+) -> Result<Json<SessionBody>, ApiError> {
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
     let session = stored.store().session(&key).await?;
-    Ok(Json(ShownSession { session, active_run: stored.store().active_run(&key).await? }))
+    Ok(Json(SessionBody { session, active_run: stored.store().active_run(&key).await? }))
 }
 
 /// Delete a conversation.
@@ -152,7 +152,7 @@ pub(crate) struct MessagesQuery {
 /// A page of the log of a conversation.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Entries {
-    entries: Vec<ShownEntry>,
+    entries: Vec<LogEntry>,
     count: usize,
     /// The value `after` of the next page. `null` for the last page.
     next: Option<u64>,
@@ -160,7 +160,7 @@ pub(crate) struct Entries {
 
 /// An entry of the log of a conversation.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct ShownEntry {
+pub(crate) struct LogEntry {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     entry: Entry,
@@ -168,7 +168,7 @@ pub(crate) struct ShownEntry {
     is_tool_traffic: bool,
 }
 
-impl From<Entry> for ShownEntry {
+impl From<Entry> for LogEntry {
     fn from(entry: Entry) -> Self {
         Self { is_tool_traffic: entry.is_tool_traffic(), entry }
     }
@@ -190,7 +190,7 @@ pub(crate) async fn messages(
     let limit = items(query.limit);
     let entries = shared.stored()?.store().entries(&key, query.after.unwrap_or(0), limit).await?;
     let next = entries.last().filter(|_| entries.len() == limit as usize).map(|last| last.position);
-    let entries = entries.into_iter().map(ShownEntry::from);
+    let entries = entries.into_iter().map(LogEntry::from);
     let entries = entries.filter(|entry| query.tools != Some(false) || !entry.is_tool_traffic);
     let entries: Vec<_> = entries.collect();
     Ok(Json(Entries { count: entries.len(), next, entries }))

@@ -11,7 +11,7 @@ use futures::{
     stream::{BoxStream, unfold},
 };
 use haft_core::{RunOutput, agent::AgentErrorKind, message::MessageBody};
-use haft_session::{Entry, SessionKey, SessionStore, StoreError, StoredEvent};
+use haft_session::{Entry, RunSummary, Session, SessionKey, SessionStore, StoreError, StoredEvent};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ struct Reader {
     closing: CancellationToken,
     page: std::vec::IntoIter<FeedEvent>,
     is_over: bool,
-    _client: Option<ClientGuard>,
+    client: Option<ClientGuard>,
 }
 
 /// Returns the stored events of a session or a run after the number `after`, and then the new ones.
@@ -91,8 +91,7 @@ pub(crate) fn events_of(
     let (store, page) = (Arc::clone(stored.store()), Vec::new().into_iter());
     // All events of a run are a complete picture of it.
     let after = if run.is_some() { after.or(Some(0)) } else { after };
-    let reader =
-        Reader { store, key, run, after, feed, changes, closing, page, is_over: false, _client: client };
+    let reader = Reader { store, key, run, after, feed, changes, closing, page, is_over: false, client };
     events(
         unfold(reader, |mut reader| async move {
             let event = reader.next().await?;
@@ -112,13 +111,12 @@ impl Reader {
                 return changed.ok();
             },
         }
-        match (&self.run, self.store.active_run(&self.key).await) {
-            (Some(run), Ok(active)) if active.as_ref() != Some(run) => {
-                self.is_over = true;
-                Some(())
-            }
-            _ => Some(()),
+        if let Some(run) = &self.run
+            && let Ok(active) = self.store.active_run(&self.key).await
+        {
+            self.is_over = active.as_ref() != Some(run);
         }
+        Some(())
     }
 
     async fn next(&mut self) -> Option<Event> {
@@ -126,6 +124,7 @@ impl Reader {
             Ok(event) => event,
             Err(error) => {
                 tracing::warn!(%error, "events cannot be read");
+                self.client.take().into_iter().for_each(ClientGuard::disarm);
                 None
             }
         }
@@ -169,23 +168,51 @@ impl Reader {
     /// `has_events`, all events of the active run follow, and its replies and results are left out.
     /// Without it, the events after the snapshot follow.
     async fn snapshot(&mut self, has_events: bool) -> Result<Event, StoreError> {
-        let session = self.store.session(&self.key).await?;
-        let runs = if has_events { self.store.runs(&self.key, 1).await? } else { Vec::new() };
-        let followed = runs.into_iter().find(|run| !run.status.is_over());
-        let active = self.store.active_run(&self.key).await?;
-        let from = session.entries.saturating_sub(SNAPSHOT_ENTRIES.into());
-        let mut entries = self.store.entries(&self.key, from, SNAPSHOT_ENTRIES).await?;
-        if let Some(run) = &followed {
-            let is_user = |entry: &Entry| {
-                entry.message().is_some_and(|message| matches!(message.body(), MessageBody::User { .. }))
-            };
-            entries.retain(|entry| entry.run.as_ref() != Some(&run.id) || is_user(entry));
-        }
+        let (session, active, followed, entries) = self.read_snapshot(has_events).await?;
         let after = followed.map_or(session.last_event, |run| run.first_event - 1);
         self.after = Some(after);
         let data = json!({"type": "snapshot", "session": session, "entries": entries, "active_run": active});
         Ok(Event::default().id(after.to_string()).data(data.to_string()))
     }
+
+    /// Reads the parts of a snapshot: the session, the id of its active run, this run if all of its
+    /// events follow, and the entries.
+    async fn read_snapshot(
+        &self,
+        has_events: bool,
+    ) -> Result<(Session, Option<String>, Option<RunSummary>, Vec<Entry>), StoreError> {
+        loop {
+            let session = self.store.session(&self.key).await?;
+            let active = self.store.active_run(&self.key).await?;
+            let followed = match &active {
+                Some(run) if has_events => Some(self.store.run_summary(self.key.tenant(), run).await?),
+                _ => None,
+            };
+            // The latest entries before the run, and from there on those that no event contains.
+            let base = followed.as_ref().map_or(session.entries, |run| run.first_entry - 1);
+            let mut after = base.saturating_sub(SNAPSHOT_ENTRIES.into());
+            let mut entries = Vec::new();
+            while after < session.entries {
+                let page = self.store.entries(&self.key, after, SNAPSHOT_ENTRIES).await?;
+                let Some(last) = page.last() else { break };
+                after = last.position;
+                let is_shown = |entry: &Entry| {
+                    let is_own = followed.as_ref().is_some_and(|run| entry.run.as_ref() == Some(&run.id));
+                    entry.position <= session.entries && (!is_own || is_user(entry))
+                };
+                entries.extend(page.into_iter().filter(is_shown));
+            }
+            // A run that has ended in between is in the entries, and in the events after the session.
+            let unchanged = self.store.session(&self.key).await?.last_event == session.last_event;
+            if followed.is_some() || unchanged {
+                return Ok((session, active, followed, entries));
+            }
+        }
+    }
+}
+
+fn is_user(entry: &Entry) -> bool {
+    entry.message().is_some_and(|message| matches!(message.body(), MessageBody::User { .. }))
 }
 
 /// Returns the last event of a run with an output.

@@ -35,7 +35,7 @@ use crate::{
 use driver::Signals;
 use state::{ended_messages, is_key_of, key_of, state_of};
 
-pub(crate) use driver::Sent;
+pub(crate) use driver::InboxMessage;
 pub(crate) use state::{failure_of, load};
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
@@ -196,19 +196,25 @@ impl StoredAgent {
 
     async fn start_now(&self, key: &SessionKey, request: &RunRequest) -> Result<String, StoredRunError> {
         let store = &self.0.store;
-        // The run of the first attempt may still be active.
-        if let Some(request) = &request.key
-            && let Some(run) = store.handled_by(key.tenant(), request).await?
-        {
-            return Err(StoreError::Repeated { run }.into());
-        }
-        let mut slot = Some(self.take_slot()?);
-        store.create(key, None).await?;
-        let mut conflicts = 0;
+        let (mut slot, mut conflicts) = (None, 0);
         loop {
+            let active = match store.active_run(key).await {
+                Err(StoreError::SessionNotFound(_)) => None,
+                active => active?,
+            };
+            // The active run can be that of the first attempt. If it is over, it is known, too.
+            if let Some(request) = &request.key
+                && let Some(run) = store.handled_by(key.tenant(), request).await?
+            {
+                return Err(StoreError::Repeated { run }.into());
+            }
             // The calls of an active run can be open in the conversation.
-            if let Some(active) = store.active_run(key).await? {
+            if let Some(active) = active {
                 return Err(StoreError::Busy(active).into());
+            }
+            if slot.is_none() {
+                slot = Some(self.take_slot()?);
+                store.create(key, None).await?;
             }
             match self.try_start(key, request, &mut slot).await {
                 Err(StoredRunError::Store(StoreError::Conflict { .. })) if conflicts < MAX_CONFLICTS => {
@@ -280,11 +286,22 @@ impl StoredAgent {
     /// [`StoreError::RunOver`] if it is over.
     pub async fn resume(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
         let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
-        run_to_end(async move { this.resume_now(&tenant, &run, context).await }).await
+        run_to_end(async move { this.resume_now(&tenant, &run, context, None).await }).await
     }
 
-    async fn resume_now(&self, tenant: &str, run: &str, context: RunContext) -> Result<(), StoredRunError> {
-        let slot = self.take_slot()?;
+    /// Resumes a run with the permit `slot`, or with another one.
+    async fn resume_now(
+        &self,
+        tenant: &str,
+        run: &str,
+        context: RunContext,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), StoredRunError> {
+        let slot = match slot {
+            Some(slot) => slot,
+            None => self.take_slot()?,
+        };
+        let _turn = self.0.live.turn(tenant, run).await;
         let lease = self.0.store.acquire(tenant, run, self.0.lease).await?;
         let stored = self.0.store.run(tenant, run).await?;
         self.drive_loaded(lease, stored, context, slot)
@@ -327,8 +344,8 @@ impl StoredAgent {
         }
     }
 
-    /// Continues the active runs whose processes have ended. `context` returns the context for a
-    /// tenant. Returns their number.
+    /// Continues the active runs whose processes have ended, and the runs that wait although there
+    /// is a decision. `context` returns the context for a tenant. Returns their number.
     ///
     /// # Errors
     ///
@@ -370,6 +387,19 @@ impl StoredAgent {
         decision: &Decision,
         context: RunContext,
     ) -> Result<(), StoredRunError> {
+        let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
+        let (call, decision) = (call.to_owned(), decision.clone());
+        run_to_end(async move { this.decide_now(&tenant, &run, &call, &decision, context).await }).await
+    }
+
+    async fn decide_now(
+        &self,
+        tenant: &str,
+        run: &str,
+        call: &str,
+        decision: &Decision,
+        context: RunContext,
+    ) -> Result<(), StoredRunError> {
         let store = &self.0.store;
         let waiting = load(store.run(tenant, run).await?)?.0.undecided_calls();
         let Some(pending) = waiting.iter().find(|pending| pending.call.id == call) else {
@@ -389,9 +419,18 @@ impl StoredAgent {
         let fits = pending.pending.clone().resume(decision.clone());
         fits.map_err(|source| StoredRunError::WrongDecision { call: call.to_owned(), source })?;
         store.decide(tenant, run, &key_of(pending), decision).await?;
-        match self.resume(tenant, run, context).await {
+        match self.resume_now(tenant, run, context, None).await {
             // The driver of the run reads the decision before the run waits.
             Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => Ok(()),
+            resumed => self.left_to_the_sweep(resumed),
+        }
+    }
+
+    /// Returns `Ok` for a run that is stored, and that this process cannot drive at this time. The
+    /// next look for abandoned runs finds it, here or in another process.
+    fn left_to_the_sweep(&self, resumed: Result<(), StoredRunError>) -> Result<(), StoredRunError> {
+        match resumed {
+            Err(StoredRunError::Overloaded | StoredRunError::ShuttingDown) => Ok(()),
             resumed => resumed,
         }
     }
@@ -435,18 +474,24 @@ impl StoredAgent {
         {
             return Ok(());
         }
-        if let Some(live) = self.0.live.get(tenant, run) {
-            let (reply, received) = oneshot::channel();
-            let sent = Sent { messages: messages.clone(), delivery, request: request.clone(), reply };
-            let sent = live.inbox.send(sent).await;
-            if sent.is_ok()
-                && let Ok(stored) = received.await
-            {
-                return stored;
+        let turn = loop {
+            if let Some(live) = self.0.live.get(tenant, run) {
+                let (reply, received) = oneshot::channel();
+                let (messages, request) = (messages.clone(), request.clone());
+                let sent = live.inbox.send(InboxMessage { messages, delivery, request, reply }).await;
+                if sent.is_ok()
+                    && let Ok(stored) = received.await
+                {
+                    return stored;
+                }
+                // The run is about to end or to wait.
+                live.ended.cancelled().await;
             }
-            // The run is about to end or to wait.
-            live.ended.cancelled().await;
-        }
+            let turn = self.0.live.turn(tenant, run).await;
+            if self.0.live.get(tenant, run).is_none() {
+                break turn;
+            }
+        };
         let lease = self.acquire_for_change(tenant, run).await?;
         let stored = self.0.store.run(tenant, run).await?;
         let (mut loaded, principal) = load(stored)?;
@@ -464,13 +509,17 @@ impl StoredAgent {
         if saved.is_err() {
             self.0.store.save(&lease, RunUpdate::default().with_status(status).released()).await?;
         }
-        saved?;
+        drop(turn);
         match is_waiting {
             // A decision can have been stored in the meantime.
-            true => self.resume_decided(tenant, run).await,
-            false => self.resume_now(tenant, run, RunContext::default()).await?,
+            true => self.resume_decided(tenant, run, None).await,
+            false if saved.is_ok() => {
+                let resumed = self.resume_now(tenant, run, RunContext::default(), None).await;
+                self.left_to_the_sweep(resumed)?;
+            }
+            false => {}
         }
-        Ok(())
+        saved.map(drop)
     }
 
     /// Cancels a run that is not over. Returns after the run has ended. Messages that the run has
@@ -480,10 +529,21 @@ impl StoredAgent {
     ///
     /// Fails with [`StoredRunError::Elsewhere`] if another process drives the run.
     pub async fn cancel(&self, tenant: &str, run: &str) -> Result<(), StoredRunError> {
-        if let Some(live) = self.0.live.get(tenant, run) {
-            live.cancellation.cancel();
-            live.ended.cancelled().await;
-        }
+        let (this, tenant, run) = (self.clone(), tenant.to_owned(), run.to_owned());
+        run_to_end(async move { this.cancel_now(&tenant, &run).await }).await
+    }
+
+    async fn cancel_now(&self, tenant: &str, run: &str) -> Result<(), StoredRunError> {
+        let _turn = loop {
+            if let Some(live) = self.0.live.get(tenant, run) {
+                live.cancellation.cancel();
+                live.ended.cancelled().await;
+            }
+            let turn = self.0.live.turn(tenant, run).await;
+            if self.0.live.get(tenant, run).is_none() {
+                break turn;
+            }
+        };
         let lease = match self.acquire_for_change(tenant, run).await {
             Err(StoredRunError::Store(StoreError::RunOver(_))) => return Ok(()),
             lease => lease?,
@@ -533,26 +593,25 @@ impl StoredAgent {
     ) {
         let (inbox, received) = mpsc::channel(1);
         let (cancellation, ended) = (context.cancellation.clone(), CancellationToken::new());
-        let live = LiveRun { inbox, cancellation, ended, left: CancellationToken::new() };
+        let live = LiveRun { inbox, cancellation, ended, client_gone: CancellationToken::new() };
         self.0.live.insert(key.tenant(), &lease.run, live.clone());
-        let this = self.clone();
+        let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
+        let driven = Driven { stored: self.clone(), tenant, id, live };
         self.0.tasks.spawn(async move {
-            let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
-            let active = this.0.slots.active.as_ref().map(InProgress::add_one);
-            let signals = Signals { inbox: received, left: live.left.clone() };
-            let is_suspended = this.drive(&key, run, lease, context, signals).await;
+            let active = driven.stored.0.slots.active.as_ref().map(InProgress::add_one);
+            let signals = Signals { inbox: received, client_gone: driven.live.client_gone.clone() };
+            let is_suspended = driven.stored.drive(&key, run, lease, context, signals).await;
             drop(active);
-            this.0.live.remove(&tenant, &id, &live);
-            drop(slot);
-            live.ended.cancel();
             if is_suspended {
-                this.resume_decided(&tenant, &id).await;
+                let (stored, tenant, id) = (driven.stored.clone(), driven.tenant.clone(), driven.id.clone());
+                drop(driven);
+                stored.resume_decided(&tenant, &id, slot).await;
             }
         });
     }
 
     /// Continues a run for which a decision was stored while it was about to wait.
-    async fn resume_decided(&self, tenant: &str, run: &str) {
+    async fn resume_decided(&self, tenant: &str, run: &str, slot: Option<OwnedSemaphorePermit>) {
         let Ok(stored) = self.0.store.run(tenant, run).await else { return };
         if stored.status != RunStatus::Suspended || self.0.shutdown.is_cancelled() {
             return;
@@ -560,11 +619,26 @@ impl StoredAgent {
         let Ok(decisions) = self.0.store.decisions(tenant, run).await else { return };
         let Ok((waiting, _)) = load(stored) else { return };
         if waiting.undecided_calls().iter().any(|pending| decisions.contains_key(&key_of(pending))) {
-            let resumed = Box::pin(self.resume(tenant, run, RunContext::default())).await;
+            let resumed = Box::pin(self.resume_now(tenant, run, RunContext::default(), slot)).await;
             if let Err(error) = resumed {
-                tracing::debug!(run, %error, "the run is continued elsewhere");
+                tracing::debug!(run, %error, "the run is continued elsewhere, or later");
             }
         }
+    }
+}
+
+/// A run that this process drives. Dropping it, also by a panic, reports its end.
+struct Driven {
+    stored: StoredAgent,
+    tenant: String,
+    id: String,
+    live: LiveRun,
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.stored.0.live.remove(&self.tenant, &self.id, &self.live);
+        self.live.ended.cancel();
     }
 }
 
@@ -578,7 +652,12 @@ impl std::fmt::Debug for StoredAgent {
 async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoredRunError>> + Send + 'static,
 ) -> Result<T, StoredRunError> {
-    tokio::spawn(work).await.unwrap_or(Err(StoredRunError::ShuttingDown))
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime ends.
+        Err(_) => Err(StoredRunError::ShuttingDown),
+    }
 }
 
 fn new_id() -> String {

@@ -4,7 +4,6 @@ CREATE TABLE requests (
     id          TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     run         BIGINT NOT NULL REFERENCES runs (pk) ON DELETE CASCADE,
-    created_at  BIGINT NOT NULL,
     PRIMARY KEY (tenant, id)
 );
 CREATE INDEX requests_by_run ON requests (run);
@@ -13,5 +12,7 @@ CREATE INDEX requests_by_run ON requests (run);
 ALTER TABLE sessions ADD COLUMN event_bytes BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN bytes_end BIGINT NOT NULL DEFAULT 0;
 
--- The number of the first event that a run can have.
+-- The position of the first entry and the number of the first event that a run can have.
+ALTER TABLE runs ADD COLUMN first_entry BIGINT NOT NULL DEFAULT 1;
 ALTER TABLE runs ADD COLUMN first_event BIGINT NOT NULL DEFAULT 1;
+CREATE INDEX unfinished_runs ON runs (session) WHERE status IN ('active', 'suspended');

@@ -48,6 +48,7 @@ pub async fn check(store: &dyn SessionStore) -> Vec<(&'static str, String)> {
         ("run_has_its_own_conversation", run_has_its_own_conversation(store).await),
         ("session_has_one_active_run", session_has_one_active_run(store).await),
         ("decision_is_never_replaced", decision_is_never_replaced(store).await),
+        ("decided_run_is_continued", decided_run_is_continued(store).await),
         ("request_is_handled_once", request_is_handled_once(store).await),
         ("events_are_numbered", events_are_numbered(store).await),
         ("events_are_bounded", events_are_bounded(store).await),
@@ -265,6 +266,26 @@ async fn decision_is_never_replaced(store: &dyn SessionStore) -> Outcome {
     let decisions = store.decisions(tenant, "run").await?;
     let expected = [("call_1".to_owned(), Decision::approved())].into();
     ensure(decisions == expected, || format!("{decisions:?}"))
+}
+
+/// A run that waits although there is a decision is found, until it has been continued.
+async fn decided_run_is_continued(store: &dyn SessionStore) -> Outcome {
+    let key = key("decided")?;
+    let id = (key.tenant().to_owned(), "run".to_owned());
+    store.create(&key, None).await?;
+    let lease = store.start_run(&key, NewRun::new("run", json!({}), Vec::new()), MINUTE).await?;
+    let suspended = || RunUpdate::default().with_status(RunStatus::Suspended);
+    store.save(&lease, suspended()).await?;
+    let waiting = store.abandoned_runs(u32::MAX).await?;
+    ensure(!waiting.contains(&id), || "a run that waits is abandoned".to_owned())?;
+    store.decide(key.tenant(), "run", "call_1", &Decision::approved()).await?;
+    let decided = store.abandoned_runs(u32::MAX).await?;
+    ensure(decided.contains(&id), || "a decided run is not found".to_owned())?;
+    let lease = store.acquire(key.tenant(), "run", MINUTE).await?;
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    store.save(&lease, suspended()).await?;
+    let continued = store.abandoned_runs(u32::MAX).await?;
+    ensure(!continued.contains(&id), || "a continued run is found again".to_owned())
 }
 
 async fn request_is_handled_once(store: &dyn SessionStore) -> Outcome {

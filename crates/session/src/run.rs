@@ -63,6 +63,8 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The tokens and the cost.
     pub usage: Usage,
+    /// The position of the first entry that the run can have.
+    pub first_entry: u64,
     /// The number of the first event that the run can have.
     pub first_event: u64,
     /// The time of the creation.

@@ -258,7 +258,11 @@ impl SessionStore for SqlStore {
         self.list_runs(key, limit).await
     }
 
-    async fn run_entries(&self, tenant: &str, run: &str) -> Result<(RunSummary, Vec<Entry>), StoreError> {
+    async fn run_summary(&self, tenant: &str, run: &str) -> Result<RunSummary, StoreError> {
+        self.read_summary(tenant, run).await
+    }
+
+    async fn run_entries(&self, tenant: &str, run: &str) -> Result<Vec<Entry>, StoreError> {
         self.read_run_entries(tenant, run).await
     }
 

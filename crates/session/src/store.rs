@@ -129,12 +129,19 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::SessionNotFound`] if there is no session.
     async fn runs(&self, key: &SessionKey, limit: u32) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Returns a run without its state, and the entries that it has written, in order.
+    /// Returns a run without its state and its conversation.
     ///
     /// # Errors
     ///
     /// Fails with [`StoreError::RunNotFound`] if the tenant has no run with this id.
-    async fn run_entries(&self, tenant: &str, run: &str) -> Result<(RunSummary, Vec<Entry>), StoreError>;
+    async fn run_summary(&self, tenant: &str, run: &str) -> Result<RunSummary, StoreError>;
+
+    /// Returns the entries that a run has written, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::RunNotFound`] if the tenant has no run with this id.
+    async fn run_entries(&self, tenant: &str, run: &str) -> Result<Vec<Entry>, StoreError>;
 
     /// Returns the id of the run that `request` has started or sent a message to. `None` if the
     /// store does not know the request.
@@ -151,8 +158,9 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::SessionNotFound`] if there is no session.
     async fn active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError>;
 
-    /// Returns the active runs of all tenants without an owner, as pairs of a tenant and an id, the
-    /// oldest first, at most `limit`. Their processes have ended.
+    /// Returns the runs of all tenants that nobody continues, as pairs of a tenant and an id, the
+    /// oldest first, at most `limit`: active ones without an owner, because their processes have
+    /// ended, and suspended ones with a decision since the last write of their state.
     ///
     /// # Errors
     ///
@@ -219,7 +227,8 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     ///
     /// Fails with [`StoreError::SessionNotFound`] if there is no session, and with
-    /// [`StoreError::EventsExpired`] if the store has deleted some of these events.
+    /// [`StoreError::EventsExpired`] if the store has deleted some of these events, or if `after` is
+    /// after the last one: the number is from an earlier session with this id.
     async fn events(
         &self,
         key: &SessionKey,

@@ -130,8 +130,8 @@ pub trait ProgressSink: Send + Sync {
     /// the tool, so it must return quickly.
     fn report(&self, call_id: &str, progress: Progress);
 
-    /// Receives an event of an agent that runs inside the call with the id `call_id`. Waits while
-    /// the reader of the events is slow. Default: the event is ignored.
+    /// Receives an event of an agent that runs inside the call with the id `call_id`, for the events
+    /// of the run of this call. Waits while their reader is slow. Default: the event is ignored.
     async fn report_event(&self, call_id: &str, event: RunEvent) {
         let _ = (call_id, event);
     }

@@ -61,8 +61,8 @@ impl EventSink {
     }
 }
 
-/// A progress sink that forwards progress updates of tool calls, and the events of agents inside
-/// calls, to the reader of the run's events and to the progress sink of the host program.
+/// A progress sink that forwards progress updates of tool calls to the reader of the run's events and
+/// to the progress sink of the host program, and the events of agents inside calls to the reader.
 pub(super) struct ProgressRelay {
     pub(super) events: EventSink,
     pub(super) host: Option<Arc<dyn ProgressSink>>,

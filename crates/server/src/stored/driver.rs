@@ -32,7 +32,7 @@ const WRITER_GRACE: Duration = Duration::from_secs(2);
 const CALL_GRACE: Duration = Duration::from_secs(20);
 
 /// Messages for a run in progress.
-pub(crate) struct Sent {
+pub(crate) struct InboxMessage {
     pub(crate) messages: Vec<Message>,
     pub(crate) delivery: Delivery,
     pub(crate) request: Option<RequestKey>,
@@ -42,9 +42,9 @@ pub(crate) struct Sent {
 
 /// The signals for a run in progress.
 pub(super) struct Signals {
-    pub(super) inbox: mpsc::Receiver<Sent>,
+    pub(super) inbox: mpsc::Receiver<InboxMessage>,
     /// Cancelled when the client of the run has left. The run is cancelled, unless it waits.
-    pub(super) left: CancellationToken,
+    pub(super) client_gone: CancellationToken,
 }
 
 /// The reason why a driver stopped.
@@ -143,7 +143,7 @@ impl StoredAgent {
         let mut beats = interval(self.0.lease / 3);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         stored.apply_decisions(run, scope.now()).await?;
-        let mut has_left = false;
+        let mut is_client_gone = false;
         loop {
             stored.check_cancelled()?;
             let effect = run.next(scope.now())?;
@@ -176,8 +176,8 @@ impl StoredAgent {
                         stored.receive(run, sent).await?;
                         continue;
                     }
-                    () = stored.signals.left.cancelled(), if !has_left => {
-                        has_left = true;
+                    () = stored.signals.client_gone.cancelled(), if !is_client_gone => {
+                        is_client_gone = true;
                         // An approval outlives its client.
                         if run.undecided_calls().is_empty() {
                             stored.cancellation.cancel();
@@ -198,18 +198,24 @@ impl StoredAgent {
                 scope.emit_events(run).await;
             }
             if let Some(output) = output.filter(|_| is_over) {
-                // Later messages wait until the end is stored.
-                stored.signals.inbox.close();
                 let mut has_message = false;
-                while let Some(sent) = stored.signals.inbox.recv().await {
+                while let Ok(sent) = stored.signals.inbox.try_recv() {
                     stored.receive(run, sent).await?;
                     has_message = true;
+                }
+                if !has_message {
+                    // Later messages wait until the end is stored.
+                    stored.signals.inbox.close();
+                    while let Some(sent) = stored.signals.inbox.recv().await {
+                        stored.receive(run, sent).await?;
+                        has_message = true;
+                    }
                 }
                 stored.check_cancelled()?;
                 if !has_message {
                     return Ok(output);
                 }
-                // The run ends or waits again, with the messages. It receives no more.
+                // The run ends or waits again, with the messages.
             }
             if self.0.shutdown.is_cancelled() {
                 return Err(Stop::Shutdown);
@@ -248,8 +254,8 @@ impl Stored<'_> {
     }
 
     /// Enqueues messages, and replies when they are stored.
-    async fn receive(&mut self, run: &mut Run, sent: Sent) -> Result<(), StoreError> {
-        let Sent { messages, delivery, request, reply } = sent;
+    async fn receive(&mut self, run: &mut Run, sent: InboxMessage) -> Result<(), StoreError> {
+        let InboxMessage { messages, delivery, request, reply } = sent;
         let mut next = run.clone();
         let enqueued = messages.into_iter().try_for_each(|message| next.enqueue(message, delivery));
         let stored = match enqueued {

@@ -53,29 +53,82 @@ async fn chat(server: &TestServer, fields: &Value, kind: &str) -> (Response, Str
     (response, run)
 }
 
-/// FAULTS H2: the run is cancelled within a second, unless the client has chosen otherwise.
+/// Waits until the server has `count` streams of events.
+async fn until_readers(server: &TestServer, count: usize) {
+    let line = format!("haft_server_event_readers {count}\n");
+    while !server.get("/metrics").send().await.unwrap().text().await.unwrap().contains(&line) {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn status(server: &TestServer, run: &str) -> Value {
+    send(server.get(&format!("/runs/{run}"))).await.1["status"].clone()
+}
+
+/// FAULTS H2: the run is cancelled, unless the client has chosen otherwise.
 #[tokio::test]
 async fn client_that_leaves_cancels_its_run() {
-    for (fields, is_cancelled) in [
-        (json!({}), true),
-        (json!({"grace_seconds": 1}), true),
-        (json!({"on_disconnect": "continue"}), false),
+    for (fields, is_cancelled_at_once, is_cancelled) in [
+        (json!({}), true, true),
+        (json!({"grace_seconds": 1}), false, true),
+        (json!({"on_disconnect": "continue"}), false, false),
     ] {
         let (_folder, path) = store_file();
         let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
         let server = TestServer::start(&model, Some(&path)).await;
         let (response, run) = chat(&server, &fields, "call_started").await;
         drop(response);
-        match is_cancelled {
-            true => drop(until(&server, &run, "cancelled").await),
-            false => {
-                let (_, shown) = send(server.get(&format!("/runs/{run}"))).await;
-                assert_eq!(shown["status"], "active");
-                assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);
-            }
+        until_readers(&server, 0).await;
+        if !is_cancelled_at_once {
+            assert_eq!(status(&server, &run).await, "active", "{fields}");
+        }
+        if is_cancelled {
+            until(&server, &run, "cancelled").await;
+        } else {
+            assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);
         }
         server.stop().await;
     }
+}
+
+/// Another reader of the conversation still waits for the answer.
+#[tokio::test]
+async fn run_with_another_reader_continues() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let (response, run) = chat(&server, &json!({}), "call_started").await;
+    let mut reader = server.get("/sessions/talk/events").send().await.unwrap();
+    read_until(&mut reader, "call_started").await;
+    drop(response);
+    until_readers(&server, 1).await;
+    assert_eq!(status(&server, &run).await, "active");
+    assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);
+    drop(reader);
+    server.stop().await;
+}
+
+/// A client with a key that has lost its connection gets the answer of its first attempt.
+#[tokio::test]
+async fn lost_connection_with_a_key_is_repeated() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let mut body = message("Hello.");
+    body["session_id"] = "talk".into();
+    body["stream"] = true.into();
+    body["use_tools"] = true.into();
+    let ask = || server.post("/chat", &body).header("Idempotency-Key", "a").send();
+    let mut response = ask().await.unwrap();
+    let first = read_until(&mut response, "call_started").await;
+    drop(response);
+    until_readers(&server, 0).await;
+    let mut response = ask().await.unwrap();
+    assert_eq!(read_until(&mut response, "call_started").await, first);
+    let run = first[0].1["run_id"].as_str().unwrap();
+    assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);
+    read_until(&mut response, "error").await;
+    server.stop().await;
 }
 
 /// A reader of the events can be the client that the run depends on.
@@ -141,6 +194,50 @@ async fn new_reader_gets_a_snapshot_and_the_tail() {
     let again = read_until(&mut request.send().await.unwrap(), "call_started").await;
     assert_eq!(again, all[1..]);
     assert_eq!(send(server.post(&format!("/runs/{second}/cancel"), &json!({}))).await.0, 200);
+    server.stop().await;
+}
+
+/// The snapshot of a long run has the earlier conversation and the question.
+#[tokio::test]
+async fn snapshot_of_a_long_run_has_the_conversation() {
+    let (_folder, path) = store_file();
+    let mut model = ScriptedModel::new().reply_text("Hello.");
+    for number in 0..45 {
+        let calls =
+            [0, 1, 2].map(|it| (format!("{number}-{it}"), "add", format!(r#"{{"x":{number},"y":{it}}}"#)));
+        model = model.reply_calls(calls);
+    }
+    let model = model.reply_calls([("last", "hang", "{}")]);
+    let server = TestServer::start(&model, Some(&path)).await;
+    let first = start(&server, "Hi.").await;
+    until(&server, &first, "finished").await;
+    let second = start(&server, "Add a lot.").await;
+    while model.requests().len() < 47 {
+        tokio::task::yield_now().await;
+    }
+    let mut reader = server.get("/sessions/talk/events").send().await.unwrap();
+    let (_, snapshot) = read_until(&mut reader, "snapshot").await.swap_remove(0);
+    let entries = snapshot["entries"].as_array().unwrap();
+    let texts: Vec<_> = entries.iter().map(|it| &it["message"]["body"]["content"][0]["text"]).collect();
+    assert_eq!(texts, ["Hi.", "Hello.", "Add a lot."], "{snapshot}");
+    drop(reader);
+    assert_eq!(send(server.post(&format!("/runs/{second}/cancel"), &json!({}))).await.0, 200);
+    server.stop().await;
+}
+
+/// A client with a number of an earlier conversation of this name is told.
+#[tokio::test]
+async fn number_of_an_earlier_conversation_is_replaced_by_a_snapshot() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_text("Hello.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let run = start(&server, "Hi.").await;
+    until(&server, &run, "finished").await;
+    for number in ["5000", "18446744073709551615"] {
+        let request = server.get("/sessions/talk/events").header("Last-Event-ID", number);
+        let events = read_until(&mut request.send().await.unwrap(), "snapshot").await;
+        assert_eq!(events.len(), 1, "{events:?}");
+    }
     server.stop().await;
 }
 

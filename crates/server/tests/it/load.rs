@@ -35,6 +35,12 @@ async fn overload_is_rejected_early() {
         let text = response.text().await.unwrap();
         assert_eq!(text, r#"{"detail":"too many runs are active: repeat the request later"}"#);
     }
+    let mut chat = message("Hi.");
+    chat["session_id"] = "other".into();
+    assert_eq!(send(server.post("/chat", &chat)).await.0, 503);
+    // A message for the active run needs no further permit.
+    let queued = server.post("/sessions/talk/runs", &message("And then?"));
+    assert_eq!(send(queued).await.0, 202);
     // A rejected start leaves nothing, and reads are no work.
     assert_eq!(send(server.get("/sessions/other")).await.0, 404);
     assert_eq!(send(server.post(&format!("/runs/{run}/cancel"), &json!({}))).await.0, 200);

@@ -89,7 +89,7 @@ async fn events_are_read_again() {
 }
 
 #[tokio::test]
-async fn second_message_does_what_it_says() {
+async fn second_message_is_rejected_queued_or_interrupts() {
     let (_folder, path) = store_file();
     let model = ScriptedModel::new().reply_calls([("1", "hang", "{}")]).reply_text("Later.");
     let server = TestServer::start(&model, Some(&path)).await;
@@ -141,7 +141,7 @@ async fn run_is_cancelled_on_request_only() {
     server.stop().await;
 }
 
-/// A run that waits for a decision can be cancelled. Its events say so.
+/// A run that waits for a decision can be cancelled. Its last event is an error.
 #[tokio::test]
 async fn waiting_run_is_cancelled() {
     let (_folder, path) = store_file();

@@ -78,7 +78,7 @@ impl SqlStore {
         let (session, last, first_kept, first_of_run) =
             found.ok_or_else(|| StoreError::SessionNotFound(key.id().to_owned()))?;
         let after = signed(after).max(first_of_run - 1);
-        if after + 1 < first_kept && after < last {
+        if after > last || (after + 1 < first_kept && after < last) {
             return Err(StoreError::EventsExpired { next: unsigned(first_kept) });
         }
         let sql = "SELECT number, run, body, created_at FROM events WHERE session = $1 AND number > $2 \

@@ -5,6 +5,9 @@ use sqlx::{AssertSqlSafe, FromRow, Row, any::AnyRow, query, query_as, query_scal
 use super::{SqlStore, entries::EntryRow, millis, normalized, unsigned};
 use crate::{Retention, SearchHit, StoreError, ToolStats};
 
+/// The number of sessions that are deleted in one transaction.
+const PRUNED: u64 = 50;
+
 /// The row of a search hit.
 struct HitRow {
     session: String,
@@ -79,15 +82,28 @@ impl SqlStore {
             self.commit(write).await?;
         }
         let Some(age) = retention.sessions else { return Ok(0) };
+        let mut deleted = 0;
+        loop {
+            // Other writers wait for each transaction, so it must be short.
+            let batch = self.delete_old_sessions(millis(age)).await?;
+            deleted += batch;
+            if batch < PRUNED {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Deletes some of the sessions without a write for `age` milliseconds. Returns their number.
+    async fn delete_old_sessions(&self, age: i64) -> Result<u64, StoreError> {
         let mut write = self.write().await?;
         let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
         // A session that another writer has locked is in use.
         let lock = if write.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
         let sql = format!(
             "SELECT pk FROM sessions WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
-             WHERE runs.session = sessions.pk AND runs.status IN ('active', 'suspended')){lock}"
+             WHERE runs.session = sessions.pk AND runs.status IN ('active', 'suspended')) LIMIT {PRUNED}{lock}"
         );
-        let old = query_scalar(AssertSqlSafe(sql)).bind(now - millis(age));
+        let old = query_scalar(AssertSqlSafe(sql)).bind(now - age);
         let old: Vec<i64> = old.fetch_all(&mut *write.tx).await.map_err(|error| self.error(error))?;
         for session in &old {
             self.remove_session(&mut write, *session).await?;

@@ -40,11 +40,10 @@ impl SqlStore {
         tenant: &str,
         request: &RequestKey,
         run: i64,
-        now: i64,
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO requests (tenant, id, fingerprint, run, created_at) VALUES ($1, $2, $3, $4, $5) \
+        let sql = "INSERT INTO requests (tenant, id, fingerprint, run) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (tenant, id) DO NOTHING";
-        let insert = query(sql).bind(tenant).bind(&request.id).bind(&request.fingerprint).bind(run).bind(now);
+        let insert = query(sql).bind(tenant).bind(&request.id).bind(&request.fingerprint).bind(run);
         let inserted = insert.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
         match inserted.rows_affected() {
             0 => self.check_new(write, tenant, request).await,

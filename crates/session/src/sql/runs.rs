@@ -6,7 +6,7 @@ use haft_core::{
     Timestamp,
     call::{Decision, Decisions},
 };
-use sqlx::{query, query_as, query_scalar};
+use sqlx::{AssertSqlSafe, query, query_as, query_scalar};
 
 use super::{SqlStore, Write, entries::EntryRow, from_row, later, unreadable, unsigned};
 use crate::{
@@ -37,20 +37,22 @@ impl RunRow {
     }
 }
 
+const SUMMARY: &str = "SELECT r.id, s.id AS session, r.status, r.usage, r.first_entry, r.first_event, r.created_at, \
+                       r.updated_at FROM runs r JOIN sessions s ON s.pk = r.session";
+
 /// The row of a run without its state.
 struct SummaryRow {
-    pk: i64,
     id: String,
     session: String,
     status: String,
-    base: i64,
     usage: String,
+    first_entry: i64,
     first_event: i64,
     created_at: i64,
     updated_at: i64,
 }
 
-from_row!(SummaryRow { pk, id, session, status, base, usage, first_event, created_at, updated_at });
+from_row!(SummaryRow { id, session, status, usage, first_entry, first_event, created_at, updated_at });
 
 impl SummaryRow {
     fn into_summary(self) -> Result<RunSummary, StoreError> {
@@ -59,6 +61,7 @@ impl SummaryRow {
             session: self.session,
             status: status_of(&self.status)?,
             usage: serde_json::from_str(&self.usage).map_err(unreadable("run"))?,
+            first_entry: unsigned(self.first_entry),
             first_event: unsigned(self.first_event),
             created_at: Timestamp::from_unix_millis(self.created_at),
             updated_at: Timestamp::from_unix_millis(self.updated_at),
@@ -109,14 +112,16 @@ impl SqlStore {
         let now = lease.until.unix_millis() - super::millis(time);
         let usage = serde_json::to_string(&haft_core::usage::Usage::default()).unwrap_or_default();
         let sql = "INSERT INTO runs (session, tenant, id, status, base, state, usage, token, owned_until, created_at, \
-                   updated_at, first_event) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9, $10) RETURNING pk";
+                   updated_at, first_event, first_entry) VALUES ($1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $9, $10, $11) \
+                   RETURNING pk";
         let base = if is_fresh { 0 } else { session.head };
         let insert = query_scalar(sql).bind(session.pk).bind(key.tenant()).bind(&id).bind(base);
         let insert = insert.bind(state.to_string()).bind(usage).bind(&lease.token);
         let insert = insert.bind(lease.until.unix_millis()).bind(now).bind(session.last_event + 1);
+        let insert = insert.bind(session.head + 1);
         let run: i64 = insert.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
         if let Some(request) = &request {
-            self.insert_request(&mut write, key.tenant(), request, run, now).await?;
+            self.insert_request(&mut write, key.tenant(), request, run).await?;
         }
         self.commit(write).await?;
         Ok(lease)
@@ -139,7 +144,7 @@ impl SqlStore {
     async fn lock_run(&self, write: &mut Write<'_>, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
         check_id(run)?;
         let lock = if write.is_sqlite { "" } else { " FOR UPDATE" };
-        let sql = sqlx::AssertSqlSafe(format!("{RUN}{lock}"));
+        let sql = AssertSqlSafe(format!("{RUN}{lock}"));
         let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&mut *write.tx).await;
         row.map_err(|error| self.error(error))?.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))
     }
@@ -198,33 +203,27 @@ impl SqlStore {
         limit: u32,
     ) -> Result<Vec<RunSummary>, StoreError> {
         let session = self.find_session(key).await?;
-        let sql = "SELECT r.pk, r.id, s.id AS session, r.status, r.base, r.usage, r.first_event, r.created_at, \
-                   r.updated_at FROM runs r JOIN sessions s ON s.pk = r.session WHERE r.session = $1 \
-                   ORDER BY r.pk DESC LIMIT $2";
+        let sql = AssertSqlSafe(format!("{SUMMARY} WHERE r.session = $1 ORDER BY r.pk DESC LIMIT $2"));
         let rows = query_as(sql).bind(session.pk).bind(i64::from(limit)).fetch_all(&self.pool).await;
         let rows: Vec<SummaryRow> = rows.map_err(|error| self.error(error))?;
         rows.into_iter().map(SummaryRow::into_summary).collect()
     }
 
-    pub(super) async fn read_run_entries(
-        &self,
-        tenant: &str,
-        run: &str,
-    ) -> Result<(RunSummary, Vec<Entry>), StoreError> {
+    pub(super) async fn read_summary(&self, tenant: &str, run: &str) -> Result<RunSummary, StoreError> {
         check_id(run)?;
-        let failed = |error| self.error(error);
-        let mut read = self.read().await?;
-        let sql = "SELECT r.pk, r.id, s.id AS session, r.status, r.base, r.usage, r.first_event, r.created_at, \
-                   r.updated_at FROM runs r JOIN sessions s ON s.pk = r.session WHERE r.tenant = $1 AND r.id = $2";
-        let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&mut *read).await.map_err(failed)?;
-        let row: SummaryRow = row.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))?;
-        let sql = "SELECT e.position, e.run, e.kind, e.body, e.blobs, e.created_at FROM entries e \
-                   JOIN runs r ON r.session = e.session WHERE r.pk = $1 AND e.run = $2 AND e.position > $3 \
-                   ORDER BY e.position";
-        let entries = query_as::<_, EntryRow>(sql).bind(row.pk).bind(run).bind(row.base);
-        let entries = entries.fetch_all(&mut *read).await.map_err(failed)?;
-        read.commit().await.map_err(failed)?;
-        Ok((row.into_summary()?, self.read_rows(entries).await?))
+        let sql = AssertSqlSafe(format!("{SUMMARY} WHERE r.tenant = $1 AND r.id = $2"));
+        let row = query_as(sql).bind(tenant).bind(run).fetch_optional(&self.pool).await;
+        let row: Option<SummaryRow> = row.map_err(|error| self.error(error))?;
+        row.ok_or_else(|| StoreError::RunNotFound(run.to_owned()))?.into_summary()
+    }
+
+    pub(super) async fn read_run_entries(&self, tenant: &str, run: &str) -> Result<Vec<Entry>, StoreError> {
+        let row = self.find_run(tenant, run).await?;
+        let sql = "SELECT position, run, kind, body, blobs, created_at FROM entries \
+                   WHERE session = $1 AND run = $2 AND position > $3 ORDER BY position";
+        let entries = query_as::<_, EntryRow>(sql).bind(row.session).bind(run).bind(row.base);
+        let entries = entries.fetch_all(&self.pool).await.map_err(|error| self.error(error))?;
+        self.read_rows(entries).await
     }
 
     pub(super) async fn find_active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError> {
@@ -236,8 +235,9 @@ impl SqlStore {
     pub(super) async fn list_abandoned_runs(&self, limit: u32) -> Result<Vec<(String, String)>, StoreError> {
         let mut write = self.write().await?;
         let now = write.now().await.map_err(|error| self.error(error))?;
-        let sql =
-            "SELECT tenant, id FROM runs WHERE status = 'active' AND owned_until <= $1 ORDER BY pk LIMIT $2";
+        let sql = "SELECT tenant, id FROM runs WHERE (status = 'active' AND owned_until <= $1) OR (status = 'suspended' \
+                   AND EXISTS (SELECT 1 FROM decisions d WHERE d.run = runs.pk AND d.created_at >= runs.updated_at)) \
+                   ORDER BY pk LIMIT $2";
         let runs = query_as(sql).bind(now.unix_millis()).bind(i64::from(limit));
         let runs = runs.fetch_all(&mut *write.tx).await.map_err(|error| self.error(error))?;
         self.commit(write).await?;
@@ -295,8 +295,7 @@ impl SqlStore {
         let session = self.lock_session(&mut write, &key).await?;
         let row = self.lock_owned(&mut write, lease).await?;
         if let Some(request) = &request {
-            let now = write.now().await.map_err(|error| self.error(error))?.unix_millis();
-            self.insert_request(&mut write, &lease.tenant, request, row.pk, now).await?;
+            self.insert_request(&mut write, &lease.tenant, request, row.pk).await?;
         }
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
         if !messages.is_empty() {

@@ -81,7 +81,7 @@ impl SqlStore {
         limit: u32,
     ) -> Result<Vec<Session>, StoreError> {
         let sql = format!(
-            "{COLUMNS} WHERE tenant = $1 AND (updated_at < $2 OR (updated_at = $2 AND id < $3)) \
+            "{COLUMNS} WHERE tenant = $1 AND (updated_at, id) < ($2, $3) \
              ORDER BY updated_at DESC, id DESC LIMIT $4"
         );
         let (time, id) = after.map_or((i64::MAX, ""), |(time, id)| (time.unix_millis(), id));
