@@ -47,6 +47,7 @@ struct ChatMessage {
 struct ChatResponse {
     status: &'static str,
     text: String,
+    pending: Vec<Value>,
     agent_steps: Vec<Value>,
     usage: Usage,
     tools_used: Vec<String>,
@@ -93,6 +94,7 @@ async fn chat(body: Bytes) -> Response {
     let response = ChatResponse {
         status: "finished",
         text: answer(&messages).await,
+        pending: Vec::new(),
         agent_steps: Vec::new(),
         usage: Usage { requests: 1, unreported_requests: 1, ..Usage::default() },
         tools_used: Vec::new(),

@@ -73,7 +73,7 @@ pub(crate) async fn measure() -> Result<(), Failure> {
 /// event.
 async fn read_events(address: String, connected: Arc<Barrier>) -> Result<u64, Failure> {
     let mut stream = Connection::open(&address).await?;
-    let head = stream.send("GET", "/sessions/talk/events", "").await?;
+    let head = stream.send("GET", "/sessions/talk/events?after=0", "").await?;
     if head.status != 200 {
         return Err(format!("a reader got the status {}", head.status).into());
     }
