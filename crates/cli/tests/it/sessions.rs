@@ -91,12 +91,13 @@ fn foreign_store_is_unchanged() {
         .assert_failed(1, "write `sqlite:FILE`");
 }
 
-/// Sends a request to `address`, and returns the status line and the body.
-fn request(address: &str, method: &str, path: &str, body: &str) -> (String, String) {
+/// Sends a request with a bearer token to `address`, and returns the status line and the body.
+fn request(address: &str, token: &str, method: &str, path: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n"
     );
     stream.write_all((head + body).as_bytes()).unwrap();
     let mut response = String::new();
@@ -121,12 +122,12 @@ fn server_knows_the_conversation_after_a_restart() {
         let mut line = String::new();
         BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim_end().rsplit_once("http://").unwrap().1.to_owned();
-        let (status, tools) = request(&address, "GET", "/tools/names", "");
+        let (status, tools) = request(&address, "", "GET", "/tools/names", "");
         assert!(status.contains("200") && tools.contains("calculator"), "{status} {tools}");
         let body = format!(
             r#"{{"messages": [{{"role": "user", "content": "{question}"}}], "session_id": "talk", "use_memory": true}}"#
         );
-        let (status, body) = request(&address, "POST", "/chat", &body);
+        let (status, body) = request(&address, "", "POST", "/chat", &body);
         assert!(status.contains("200"), "{status} {body}");
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["text"], answer);
@@ -140,6 +141,44 @@ fn server_knows_the_conversation_after_a_restart() {
         model.requests()[1].to_string().contains("Hello, Ada."),
         "the second server does not know the first answer"
     );
+}
+
+/// The tokens of one tenant have the same conversations, and those of another tenant do not exist.
+#[test]
+fn conversations_belong_to_a_tenant() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start([Reply::text("Hello.")]).unwrap();
+    let base_url = model.base_url();
+    let store = format!("sqlite:{}", folder.path().join("haft.db").display());
+    let mut command = haft(["serve", "--addr", "127.0.0.1:0", "--model", "openai:scripted", "--no-mcp"]);
+    command.args(["--base-url", &base_url, "--store", &store]).stderr(Stdio::piped());
+    for (variable, token) in [("ANN_LAPTOP", "token-1"), ("ANN_PHONE", "token-2"), ("BOB", "token-3")] {
+        command.env(variable, token);
+    }
+    command.args(["--token-env", "ann=ANN_LAPTOP", "--token-env", "ann=ANN_PHONE", "--token-env", "BOB"]);
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim_end().rsplit_once("http://").unwrap().1.to_owned();
+    let body = r#"{"messages": [{"role": "user", "content": "Hi."}], "session_id": "talk"}"#;
+    for (token, method, path, body, expected) in [
+        ("token-1", "POST", "/chat", body, "200"),
+        ("token-2", "GET", "/sessions/talk", "", "200"),
+        ("token-3", "GET", "/sessions/talk", "", "404"),
+        ("token-4", "GET", "/sessions/talk", "", "401"),
+    ] {
+        let (status, body) = request(&address, token, method, path, body);
+        assert!(status.contains(expected), "{token}: {status} {body}");
+    }
+    let pid = server.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    for (tenant, expected) in
+        [("", "no conversations"), ("ann", "talk: 2 entries"), ("BOB", "no conversations")]
+    {
+        let listed = CommandOutput::run(haft(["sessions", "--store", &store, "--tenant", tenant, "list"]));
+        assert!(listed.stdout.starts_with(expected), "{tenant}: {}", listed.stdout);
+    }
 }
 
 #[test]
