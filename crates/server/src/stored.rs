@@ -1,6 +1,8 @@
 //! Runs whose every step is stored.
 
 mod driver;
+mod error;
+mod slots;
 mod state;
 
 use std::{
@@ -10,15 +12,12 @@ use std::{
 };
 
 use haft_core::{
-    Message, RunInput, Timestamp, Transcript,
-    agent::{AgentError, AgentErrorKind, RunStart},
-    call::{Decision, DecisionError},
+    Message, RunInput, Transcript,
+    agent::{AgentErrorKind, RunStart},
+    call::Decision,
     tool::RunContext,
 };
-use haft_react::{
-    ReactAgent, Run,
-    run::{Delivery, RunError},
-};
+use haft_react::{ReactAgent, Run, run::Delivery};
 use haft_session::{
     Conversation, Lease, NewRun, RequestKey, RunStatus, RunUpdate, SessionKey, SessionStore, StoreError,
     StoredRun,
@@ -32,18 +31,17 @@ use crate::{
     metrics::InProgress,
     sse::error_event,
 };
-use driver::Signals;
-use state::{ended_messages, is_key_of, key_of, state_of};
+use driver::{Driven, Signals};
+use state::{ended_messages, is_key_of, key_of, new_id, state_of};
 
 pub(crate) use driver::InboxMessage;
+pub use error::StoredRunError;
+pub(crate) use slots::{MAX_RUNS, RunSlots};
 pub(crate) use state::{failure_of, load};
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
 /// time.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-
-/// The default maximum number of runs that a process drives at once.
-pub(crate) const MAX_RUNS: usize = 512;
 
 /// The number of times that a run is started again because another writer was faster.
 const MAX_CONFLICTS: u32 = 8;
@@ -72,21 +70,6 @@ struct Inner {
 /// The maximum number of conversations in memory.
 const MAX_CONVERSATIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// What bounds and counts the runs in progress.
-#[derive(Clone, Debug)]
-pub(crate) struct RunSlots {
-    /// A permit for each run and each direct call in progress.
-    pub(crate) slots: Arc<Semaphore>,
-    pub(crate) active: Option<InProgress>,
-}
-
-impl RunSlots {
-    /// Takes a permit. `None` if there is none.
-    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
-    }
-}
-
 /// A new run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -99,46 +82,6 @@ pub struct RunRequest {
     pub is_fresh: bool,
     /// The identity of the request, if its client may repeat it.
     pub key: Option<RequestKey>,
-}
-
-/// An error of a [`StoredAgent`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoredRunError {
-    /// The store failed, or the write does not fit the stored state.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The agent rejected the input.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// The run does not accept the message.
-    #[error(transparent)]
-    Message(#[from] RunError),
-    /// No call with this id waits for a decision.
-    #[error("no call {call:?} of the run waits for a decision; waiting: {waiting}")]
-    NotWaiting {
-        /// The id of the call.
-        call: String,
-        /// The ids of the waiting calls, separated by commas.
-        waiting: String,
-    },
-    /// The decision does not fit the call.
-    #[error("the decision about the call {call:?} does not fit: {source}")]
-    WrongDecision {
-        /// The id of the call.
-        call: String,
-        /// The reason.
-        source: DecisionError,
-    },
-    /// The run is driven by another process.
-    #[error("the run {0:?} is driven by another process: send the message there")]
-    Elsewhere(String),
-    /// This process is shutting down.
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    /// This process drives the maximum number of runs.
-    #[error("too many runs are active: repeat the request later")]
-    Overloaded,
 }
 
 impl StoredAgent {
@@ -627,21 +570,6 @@ impl StoredAgent {
     }
 }
 
-/// A run that this process drives. Dropping it, also by a panic, reports its end.
-struct Driven {
-    stored: StoredAgent,
-    tenant: String,
-    id: String,
-    live: LiveRun,
-}
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        self.stored.0.live.remove(&self.tenant, &self.id, &self.live);
-        self.live.ended.cancel();
-    }
-}
-
 impl std::fmt::Debug for StoredAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredAgent").field("agent", &self.0.agent).finish_non_exhaustive()
@@ -658,14 +586,4 @@ async fn run_to_end<T: Send + 'static>(
         // The runtime ends.
         Err(_) => Err(StoredRunError::ShuttingDown),
     }
-}
-
-fn new_id() -> String {
-    let mut bytes = [0_u8; 12];
-    // Without randomness, the time still makes ids of one process unique.
-    if getrandom::fill(&mut bytes).is_err() {
-        bytes[..8].copy_from_slice(&Timestamp::now().unix_millis().to_be_bytes());
-    }
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("run_{digits}")
 }

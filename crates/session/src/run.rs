@@ -103,6 +103,8 @@ pub struct StoredRun {
 pub struct Lease {
     /// The tenant of the run.
     pub tenant: String,
+    /// The id of the session.
+    pub session: String,
     /// The id of the run.
     pub run: String,
     /// The token of this acquisition.

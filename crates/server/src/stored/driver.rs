@@ -21,7 +21,7 @@ use super::{
     state::{ended_messages, failed_state_of, key_of},
 };
 use crate::{
-    live::write_events,
+    live::{LiveRun, write_events},
     sse::{error_event, output_event},
 };
 
@@ -45,6 +45,21 @@ pub(super) struct Signals {
     pub(super) inbox: mpsc::Receiver<InboxMessage>,
     /// Cancelled when the client of the run has left. The run is cancelled, unless it waits.
     pub(super) client_gone: CancellationToken,
+}
+
+/// A run that this process drives. Dropping it, also by a panic, reports its end.
+pub(super) struct Driven {
+    pub(super) stored: StoredAgent,
+    pub(super) tenant: String,
+    pub(super) id: String,
+    pub(super) live: LiveRun,
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.stored.0.live.remove(&self.tenant, &self.id, &self.live);
+        self.live.ended.cancel();
+    }
 }
 
 /// The reason why a driver stopped.

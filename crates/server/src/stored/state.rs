@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_core::{Message, Transcript, call::PendingCall, tool::Principal};
+use haft_core::{Message, Timestamp, Transcript, call::PendingCall, tool::Principal};
 use haft_react::{Run, run::DetachedRun};
 use haft_session::{StoreError, StoredRun};
 use serde_json::Value;
@@ -74,4 +74,15 @@ pub(crate) fn load(stored: StoredRun) -> Result<(Run, Option<Principal>), StoreE
 /// Returns the reason of the failure of a run.
 pub(crate) fn failure_of(state: &Value) -> Option<String> {
     state["error"].as_str().map(str::to_owned)
+}
+
+/// Returns a new id of a run.
+pub(super) fn new_id() -> String {
+    let mut bytes = [0_u8; 12];
+    // Without randomness, the time still makes ids of one process unique.
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes[..8].copy_from_slice(&Timestamp::now().unix_millis().to_be_bytes());
+    }
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("run_{digits}")
 }

@@ -41,20 +41,23 @@ impl SqlStore {
             let insert = insert.bind(now.unix_millis()).execute(&mut *write.tx).await;
             insert.map_err(|error| self.error(error))?;
         }
-        let oldest = "SELECT bytes_end FROM events WHERE session = $1 ORDER BY number LIMIT 1";
-        let oldest = query_scalar(oldest).bind(session.pk).fetch_optional(&mut *write.tx).await;
-        let oldest: Option<i64> = oldest.map_err(|error| self.error(error))?;
+        let oldest = "SELECT number, bytes_end FROM events WHERE session = $1 ORDER BY number LIMIT 1";
+        let oldest = query_as(oldest).bind(session.pk).fetch_optional(&mut *write.tx).await;
+        let oldest: Option<(i64, i64)> = oldest.map_err(|error| self.error(error))?;
+        let (oldest, oldest_end) = oldest.unwrap_or((number, bytes));
         let mut last_deleted = number - MAX_EVENTS;
-        if oldest.is_some_and(|oldest| bytes - oldest > MAX_EVENT_BYTES) {
+        if bytes - oldest_end > MAX_EVENT_BYTES {
             // A quarter is deleted at once, because this search reads all events.
             let sql = "SELECT COALESCE(MAX(number), 0) FROM events WHERE session = $1 AND bytes_end < $2";
             let found = query_scalar(sql).bind(session.pk).bind(bytes - MAX_EVENT_BYTES / 4 * 3);
             let found: i64 = found.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
             last_deleted = last_deleted.max(found);
         }
-        let delete = query("DELETE FROM events WHERE session = $1 AND number <= $2");
-        let delete = delete.bind(session.pk).bind(last_deleted).execute(&mut *write.tx).await;
-        delete.map_err(|error| self.error(error))?;
+        if oldest <= last_deleted {
+            let delete = query("DELETE FROM events WHERE session = $1 AND number <= $2");
+            let delete = delete.bind(session.pk).bind(last_deleted).execute(&mut *write.tx).await;
+            delete.map_err(|error| self.error(error))?;
+        }
         let update = query("UPDATE sessions SET last_event = $2, event_bytes = $3 WHERE pk = $1");
         let update = update.bind(session.pk).bind(number).bind(bytes).execute(&mut *write.tx).await;
         update.map_err(|error| self.error(error))?;

@@ -108,7 +108,7 @@ impl SqlStore {
         }
         let messages: Vec<_> = messages.into_iter().map(EntryBody::Message).collect();
         self.push_entries(&mut write, key.tenant(), &session, Some(&id), &messages).await?;
-        let lease = self.new_lease(&mut write, key.tenant(), &id, time).await?;
+        let lease = self.new_lease(&mut write, key, &id, time).await?;
         let now = lease.until.unix_millis() - super::millis(time);
         let usage = serde_json::to_string(&haft_core::usage::Usage::default()).unwrap_or_default();
         let sql = "INSERT INTO runs (session, tenant, id, status, base, state, usage, token, owned_until, created_at, \
@@ -130,7 +130,7 @@ impl SqlStore {
     async fn new_lease(
         &self,
         write: &mut Write<'_>,
-        tenant: &str,
+        key: &SessionKey,
         run: &str,
         time: Duration,
     ) -> Result<Lease, StoreError> {
@@ -138,7 +138,8 @@ impl SqlStore {
         getrandom::fill(&mut token).map_err(|error| StoreError::Database(error.to_string().into()))?;
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
         let until = later(write.now().await.map_err(|error| self.error(error))?, time);
-        Ok(Lease { tenant: tenant.to_owned(), run: run.to_owned(), token, until })
+        let (tenant, session) = (key.tenant().to_owned(), key.id().to_owned());
+        Ok(Lease { tenant, session, run: run.to_owned(), token, until })
     }
 
     async fn lock_run(&self, write: &mut Write<'_>, tenant: &str, run: &str) -> Result<RunRow, StoreError> {
@@ -260,7 +261,11 @@ impl SqlStore {
         if row.token.is_some() && until > now {
             return Err(StoreError::Owned { run: run.to_owned(), until });
         }
-        let lease = self.new_lease(&mut write, tenant, run, time).await?;
+        let session = query_scalar("SELECT id FROM sessions WHERE pk = $1").bind(row.session);
+        let session: String = session.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
+        let key =
+            SessionKey::of_tenant(tenant, session).map_err(|error| StoreError::SessionNotFound(error.0))?;
+        let lease = self.new_lease(&mut write, &key, run, time).await?;
         let sql = "UPDATE runs SET status = 'active', token = $2, owned_until = $3 WHERE pk = $1";
         let update = query(sql).bind(row.pk).bind(&lease.token).bind(lease.until.unix_millis());
         update.execute(&mut *write.tx).await.map_err(|error| self.error(error))?;
@@ -281,14 +286,7 @@ impl SqlStore {
 
     pub(super) async fn save_run(&self, lease: &Lease, update: RunUpdate) -> Result<u64, StoreError> {
         let RunUpdate { messages, state, status, usage, events, is_released, request } = update;
-        // A transaction never waits for a second connection of the pool.
-        let session = self.find_run(&lease.tenant, &lease.run).await?.session;
-        let session: String = query_scalar("SELECT id FROM sessions WHERE pk = $1")
-            .bind(session)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(|error| self.error(error))?;
-        let key = SessionKey::of_tenant(lease.tenant.as_str(), session)
+        let key = SessionKey::of_tenant(lease.tenant.as_str(), lease.session.as_str())
             .map_err(|error| StoreError::SessionNotFound(error.0))?;
         let mut write = self.write().await?;
         // The session is locked first, as in every other transaction.
