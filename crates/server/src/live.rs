@@ -91,7 +91,7 @@ impl LiveRuns {
         feeds.entry(key.clone()).or_default().clone()
     }
 
-    /// Forgets the events of a deleted session: another one can have its id.
+    /// Forgets the events of a deleted session.
     pub(crate) fn forget(&self, key: &SessionKey) {
         lock(&self.feeds).remove(key);
     }

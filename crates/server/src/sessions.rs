@@ -124,13 +124,7 @@ pub(crate) async fn delete(
     caller: Caller,
 ) -> Result<StatusCode, ApiError> {
     let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
-    match stored.store().active_run(&key).await {
-        Ok(Some(run)) => stored.cancel(caller.tenant(), &run).await?,
-        Ok(None) | Err(StoreError::SessionNotFound(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    stored.store().delete(&key).await?;
-    stored.live().forget(&key);
+    stored.delete(&key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
