@@ -137,7 +137,7 @@ pub(crate) async fn offered(
 /// Without `session_id`, nothing is stored. With the status 202, a call waits for a decision.
 #[utoipa::path(
     post, path = "/chat", tag = "chat",
-    params(("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
+    params(("Idempotency-Key" = Option<String>, Header, pattern = "^([!#-~]{1,255}|\"[!#-~]{1,255}\")$", description =
         "A key of the client for a question to a stored conversation. A repeated request starts nothing, \
          and returns the answer of the first one.")),
     request_body = ChatRequest,

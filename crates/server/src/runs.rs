@@ -83,7 +83,7 @@ pub(crate) struct StartedRun {
     post, path = "/sessions/{id}/runs", tag = "runs",
     params(
         ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"),
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^([!#-~]{1,255}|\"[!#-~]{1,255}\")$", description =
             "A key of the client for this request. A repeated request starts nothing, and returns the run of the \
              first one."),
     ),
@@ -352,7 +352,7 @@ pub(crate) struct MessageRequest {
     post, path = "/runs/{id}/messages", tag = "runs",
     params(
         ("id" = String, Path, description = "The id of the run."),
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!#-~]{1,255}$", description =
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^([!#-~]{1,255}|\"[!#-~]{1,255}\")$", description =
             "A key of the client for this request. A repeated request sends nothing."),
     ),
     request_body = MessageRequest,

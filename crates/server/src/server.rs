@@ -410,9 +410,13 @@ pub(crate) fn request_key(
 ) -> Result<Option<RequestKey>, ApiError> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     // The draft has a quoted string, and many clients send none.
-    let id = value.to_str().unwrap_or_default().trim_matches('"');
-    if id.is_empty() || id.len() > MAX_KEY_BYTES {
-        let detail = format!("the header Idempotency-Key must have 1 to {MAX_KEY_BYTES} ASCII characters");
+    let text = value.to_str().unwrap_or_default();
+    let id = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    let is_valid = |byte: u8| byte.is_ascii_graphic() && byte != b'"';
+    if id.is_empty() || id.len() > MAX_KEY_BYTES || !id.bytes().all(is_valid) {
+        let detail = format!(
+            "the header Idempotency-Key must have 1 to {MAX_KEY_BYTES} ASCII characters without spaces"
+        );
         return Err(ApiError::new(StatusCode::BAD_REQUEST, detail));
     }
     let hash = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();

@@ -77,7 +77,7 @@ pub(crate) async fn show(
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallRequest {
     /// The arguments, as in the input schema of the tool. Default: none.
-    #[schema(value_type = Option<Object>, nullable = false)]
+    #[schema(value_type = Option<Object>)]
     arguments: Option<Box<RawValue>>,
 }
 
