@@ -24,11 +24,15 @@ use utoipa::ToSchema;
 use crate::{
     client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, ErrorBody, Failures},
-    runs::{OnActive, RunBody, StartOutcome, describe, start_or_send},
-    server::{Caller, OfferedTools, Shared, read_json, reject_request_key, request_key, whole_number},
+    runs::{OnActive, Queue, RunBody, StartOutcome, describe, start_or_send},
+    server::{
+        Caller, OfferedTools, Shared, objects, read_json, reject_request_key, request_key, whole_number,
+    },
     sse,
     stored::{RunRequest, StoredAgent},
 };
+
+const NEEDS_SESSION: &str = "a call needs a decision: send a `session_id`, so that the run can wait";
 
 /// The body of `POST /chat`.
 #[derive(Deserialize, ToSchema)]
@@ -36,10 +40,11 @@ use crate::{
 pub(crate) struct ChatRequest {
     /// The last message is the question, of the role `user`. With a session, the others are ignored:
     /// the store has the earlier conversation.
+    #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
     /// The conversation in which the question and the answer are stored.
-    #[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")]
     session_id: Option<String>,
     /// `true` offers the tools to the model.
     #[serde(default)]
@@ -195,7 +200,7 @@ async fn answer_stored(
     // The client can leave before there is a run to guard.
     let starting =
         (disconnect != Disconnect::Continue).then(|| new.context.cancellation.clone().drop_guard());
-    let started = start_or_send(stored, &key, new, request.on_active).await?;
+    let started = start_or_send(stored, &key, new, request.on_active, Queue::OwnRun).await?;
     let live = stored.live().get(key.tenant(), started.run());
     // Other clients depend on a run that was active before.
     let disconnect = if started.is_new() { disconnect } else { Disconnect::Continue };
@@ -237,6 +242,9 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
         let events = shared.agent.stream(input).map(move |event| {
             let _slot = &slot;
             let data = match event {
+                Ok(RunEvent::Done { output: RunOutput::Suspended(_) }) => {
+                    json!({"type": "error", "error": NEEDS_SESSION})
+                }
                 Ok(RunEvent::Done { output }) => sse::output_event(&output),
                 Ok(event) => json!(event),
                 Err(error) => sse::error_event(&error.kind),
@@ -252,10 +260,7 @@ async fn answer_once(shared: &Shared, input: RunInput, stream: bool) -> Result<R
             let run = RunBody::answered(answer.text.clone(), answer.steps.clone(), answer.usage);
             Ok(Json(ChatAnswer::new(run)).into_response())
         }
-        RunOutput::Suspended(_) => Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "a call needs a decision: send a `session_id`, so that the run can wait",
-        )),
+        RunOutput::Suspended(_) => Err(ApiError::new(StatusCode::CONFLICT, NEEDS_SESSION)),
     }
 }
 

@@ -137,7 +137,9 @@ impl From<StoreError> for ApiError {
             | StoreError::Repeated { .. }
             | StoreError::OtherDecision { .. } => StatusCode::CONFLICT,
             // The header field `Idempotency-Key`, section 2.7 of its draft.
-            StoreError::OtherRequest(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            StoreError::OtherRequest(key) => {
+                return Self::invalid(format!("the Idempotency-Key {key:?} belongs to another request"));
+            }
             StoreError::Full(_) => {
                 tracing::error!(%error, "the store is full");
                 return Self::new(StatusCode::INSUFFICIENT_STORAGE, "the store is full");
@@ -161,7 +163,7 @@ impl From<StoredRunError> for ApiError {
             }
             StoredRunError::NotWaiting { .. } => Self::not_found(error.to_string()),
             StoredRunError::WrongDecision { .. } => Self::invalid(error.to_string()),
-            StoredRunError::Message(_) | StoredRunError::Elsewhere(_) => {
+            StoredRunError::Message(_) | StoredRunError::Elsewhere { .. } => {
                 Self::new(StatusCode::CONFLICT, error.to_string())
             }
         }

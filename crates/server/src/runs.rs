@@ -1,7 +1,7 @@
 //! The routes of runs.
 #![allow(unused_qualifications, reason = "the code of `utoipa::path` has full paths")]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -26,13 +26,13 @@ use crate::{
     chat::{ChatMessage, offered},
     client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, Failures},
-    server::{Caller, OfferedTools, Shared, query_number, read_json, request_key},
+    server::{Caller, OfferedTools, Shared, object, objects, query_number, read_json, request_key},
     sse,
     stored::{RunRequest, StoredAgent, StoredRunError, failure_of, load},
 };
 
 /// What a new message does while the session has a run that is not over.
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnActive {
     /// The message is rejected.
@@ -51,6 +51,7 @@ pub(crate) enum OnActive {
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartRequest {
     /// The new messages.
+    #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
     /// `true` offers the tools to the model. Default: `true`.
@@ -82,7 +83,7 @@ pub(crate) struct StartedRun {
 #[utoipa::path(
     post, path = "/sessions/{id}/runs", tag = "runs",
     params(
-        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"),
+        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$"),
         ("Idempotency-Key" = Option<String>, Header, pattern = "^([!#-~]{1,255}|\"[!#-~]{1,255}\")$", description =
             "A key of the client for this request. A repeated request starts nothing, and returns the run of the \
              first one."),
@@ -111,7 +112,7 @@ pub(crate) async fn start(
     }
     let mut new = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
     new.key = request;
-    let started = start_or_send(stored, &key, new, on_active).await?;
+    let started = start_or_send(stored, &key, new, on_active, Queue::ActiveRun).await?;
     let is_new = started.is_new();
     let status = if is_new { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     let body = StartedRun { run_id: started.into_run(), session_id: key.id().to_owned(), is_new };
@@ -146,14 +147,51 @@ impl StartOutcome {
     }
 }
 
+/// Where a queued message waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// In the active run.
+    ActiveRun,
+    /// In front of the active run, and then it has a run of its own. If the active run waits for a
+    /// decision, it receives the message.
+    OwnRun,
+}
+
+/// The number of attempts to start a run, or to find the driver of the active one, and the pause
+/// between the latter.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits until the run `run` is over. Returns `false` if it waits, or another process drives it.
+async fn wait_for_end(stored: &StoredAgent, tenant: &str, run: &str) -> Result<bool, ApiError> {
+    for _ in 0..ATTEMPTS {
+        if let Some(live) = stored.live().get(tenant, run) {
+            tokio::select! {
+                () = live.ended.cancelled() => return Ok(true),
+                () = stored.stopping().cancelled() => return Err(StoredRunError::ShuttingDown.into()),
+            }
+        }
+        match stored.store().run_summary(tenant, run).await?.status {
+            RunStatus::Suspended => return Ok(false),
+            status if status.is_over() => return Ok(true),
+            // Its driver starts at this moment, or is in another process.
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
+    Ok(false)
+}
+
 /// Starts a run. If the session has a run that is not over, applies `on_active`.
 pub(crate) async fn start_or_send(
     stored: &StoredAgent,
     key: &SessionKey,
     request: RunRequest,
     on_active: OnActive,
+    queue: Queue,
 ) -> Result<StartOutcome, ApiError> {
-    for _ in 0..8 {
+    let mut attempts = 0;
+    while attempts < ATTEMPTS {
+        attempts += 1;
         let active = match stored.start(key, request.clone()).await {
             Ok(run) => return Ok(StartOutcome::New(run)),
             Err(StoredRunError::Store(StoreError::Repeated { run })) => {
@@ -164,6 +202,12 @@ pub(crate) async fn start_or_send(
         };
         let delivery = match on_active {
             OnActive::Reject => return Err(StoreError::Busy(active).into()),
+            OnActive::Enqueue
+                if queue == Queue::OwnRun && wait_for_end(stored, key.tenant(), &active).await? =>
+            {
+                attempts = 0;
+                continue;
+            }
             OnActive::Enqueue => Delivery::Idle,
             OnActive::Steer => Delivery::NextRequest,
             OnActive::Interrupt => {
@@ -179,7 +223,10 @@ pub(crate) async fn start_or_send(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "other runs of the session begin all the time"))
+    Err(ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "other requests start and interrupt runs of the session all the time: repeat the request later",
+    ))
 }
 
 /// A run.
@@ -283,8 +330,11 @@ pub(crate) async fn describe(
 pub(crate) struct DecisionRequest {
     /// The id of the waiting call.
     call_id: String,
-    /// `{"type": "approved"}`, `{"type": "denied", "reason": …}`, `{"type": "output", "output": …}`
-    /// for the result of an external tool, or `{"type": "input", …}`.
+    /// `{"type": "approved"}`, with `arguments` in place of the shown ones; `{"type": "denied", "reason":
+    /// …}`; for an external tool `{"type": "output", "output": {"content": [{"type": "text", "text": …}]}}`
+    /// or `{"type": "failed", "message": …}`; for a question `{"type": "input", "value": …}`; and
+    /// `{"type": "nested", "decisions": {…}}` by call id, for the calls of an agent inside a call.
+    #[serde(deserialize_with = "object")]
     #[schema(value_type = Object)]
     decision: Decision,
 }
@@ -465,7 +515,7 @@ pub(crate) struct SessionEventsQuery {
 #[utoipa::path(
     get, path = "/sessions/{id}/events", tag = "sessions",
     params(
-        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), SessionEventsQuery,
+        ("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$"), SessionEventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the client has."),
     ),
     responses((status = 200, body = sse::StreamEvent, content_type = "text/event-stream"), Failures)

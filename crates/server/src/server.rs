@@ -436,8 +436,26 @@ pub(crate) fn reject_request_key(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Reads the JSON body of a request. The error has the place of the fault.
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("invalid body: {error}")))
+    // `serde` would read an array as an object.
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(ApiError::invalid("invalid body: expected a JSON object, found an array"));
+    }
+    serde_json::from_slice(body).map_err(|error| ApiError::invalid(format!("invalid body: {error}")))
+}
+
+/// Reads a member that is a JSON object.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let members = serde_json::Map::deserialize(deserializer)?;
+    serde_json::from_value(members.into()).map_err(D::Error::custom)
+}
+
+/// Reads a member that is a list of JSON objects.
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let items: Vec<serde_json::Map<String, serde_json::Value>> = Vec::deserialize(deserializer)?;
+    let items = items.into_iter().map(|members| serde_json::from_value(members.into()));
+    items.collect::<Result<_, _>>().map_err(D::Error::custom)
 }
 
 /// The largest integer that all JSON parsers read exactly (RFC 8259, section 6).

@@ -37,7 +37,7 @@ fn items(limit: Option<u64>) -> u32 {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// The value `next` of the page before.
-    #[param(pattern = "^[0-9]{1,18}:[A-Za-z0-9._:-]{1,128}$")]
+    #[param(pattern = "^[0-9]{1,18}:[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")]
     after: Option<String>,
     /// The maximum number of items, at most 500. Default: 50.
     #[serde(default, deserialize_with = "query_number")]
@@ -97,7 +97,7 @@ pub(crate) struct SessionBody {
 /// Show a conversation.
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 200, body = SessionBody), Failures)
 )]
 pub(crate) async fn show(
@@ -115,7 +115,7 @@ pub(crate) async fn show(
 /// Its active run is cancelled. A conversation that does not exist is no error.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 204), Failures)
 )]
 pub(crate) async fn delete(
@@ -171,7 +171,7 @@ impl From<Entry> for LogEntry {
 /// Read the messages of a conversation.
 #[utoipa::path(
     get, path = "/sessions/{id}/messages", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), MessagesQuery),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$"), MessagesQuery),
     responses((status = 200, body = Entries), Failures)
 )]
 pub(crate) async fn messages(
@@ -212,7 +212,7 @@ pub(crate) struct RunsQuery {
 /// List the runs of a conversation with their usage, the latest first.
 #[utoipa::path(
     get, path = "/sessions/{id}/runs", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$"), RunsQuery),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$"), RunsQuery),
     responses((status = 200, body = Runs), Failures)
 )]
 pub(crate) async fn runs(
@@ -231,7 +231,7 @@ pub(crate) async fn runs(
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkRequest {
     /// The id of the new conversation.
-    #[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")]
     to: String,
     /// The position of the last entry to copy. Default: all.
     #[serde(default, deserialize_with = "whole_number")]
@@ -242,7 +242,7 @@ pub(crate) struct ForkRequest {
 /// Copy a conversation, or its beginning, to a new one.
 #[utoipa::path(
     post, path = "/sessions/{id}/fork", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     request_body = ForkRequest,
     responses((status = 201, body = Object, description = "The new conversation."), Failures)
 )]
@@ -274,7 +274,7 @@ pub(crate) struct RewindRequest {
 /// The entries in between stay in the log. A conversation with an active run is a conflict.
 #[utoipa::path(
     post, path = "/sessions/{id}/rewind", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     request_body = RewindRequest,
     responses((status = 200, body = Object, description = "The conversation."), Failures)
 )]
@@ -305,7 +305,7 @@ pub(crate) async fn rewind(
 /// Export a conversation as JSON Lines.
 #[utoipa::path(
     get, path = "/sessions/{id}/export", tag = "sessions",
-    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9._:-]{1,128}$")),
+    params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 200, body = String, content_type = "application/jsonl"), Failures)
 )]
 pub(crate) async fn export(

@@ -13,7 +13,7 @@ use std::{
 };
 
 use haft_core::{
-    Message, RunInput, Transcript,
+    Message, RunInput, Timestamp, Transcript,
     agent::{AgentErrorKind, RunStart},
     call::Decision,
     tool::RunContext,
@@ -42,7 +42,7 @@ pub(crate) use state::{failure_of, load};
 
 /// The time for which a process owns a run without a sign of life. It is renewed in a third of this
 /// time.
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
 /// The number of times that a run is started again because another writer was faster.
 const MAX_CONFLICTS: u32 = 8;
@@ -93,7 +93,7 @@ impl StoredAgent {
 
     /// Creates an agent like [`new`](Self::new). After the end of this process without an orderly
     /// shutdown, another process can continue its runs after the time `lease`, at least 1 s.
-    /// Default: 30 s.
+    /// Default: 15 s.
     pub fn with_lease(agent: ReactAgent, store: Arc<dyn SessionStore>, lease: Duration) -> Self {
         let slots = RunSlots { slots: Arc::new(Semaphore::new(MAX_RUNS)), active: None };
         Self::with_slots(agent, store, lease, slots)
@@ -307,12 +307,14 @@ impl StoredAgent {
         let waiting = load(store.run(tenant, run).await?)?.0.undecided_calls();
         let Some(pending) = waiting.iter().find(|pending| pending.call.id == call) else {
             let decisions = store.decisions(tenant, run).await?;
+            let is_over = store.run_summary(tenant, run).await?.status.is_over();
             let earlier: Vec<_> = decisions.iter().filter(|(key, _)| is_key_of(key, call)).collect();
             return match earlier.iter().any(|(_, earlier)| *earlier == decision) {
                 true => Ok(()),
                 false if !earlier.is_empty() => {
                     Err(StoreError::OtherDecision { call: call.to_owned() }.into())
                 }
+                false if is_over => Err(StoreError::RunOver(run.to_owned()).into()),
                 false => {
                     let waiting: Vec<_> = waiting.iter().map(|it| it.call.id.as_str()).collect();
                     Err(StoredRunError::NotWaiting { call: call.to_owned(), waiting: waiting.join(", ") })
@@ -490,7 +492,10 @@ impl StoredAgent {
     /// Acquires a run that no process drives.
     async fn acquire_for_change(&self, tenant: &str, run: &str) -> Result<Lease, StoredRunError> {
         match self.0.store.acquire(tenant, run, self.0.lease).await {
-            Err(StoreError::Owned { run, .. }) => Err(StoredRunError::Elsewhere(run)),
+            Err(StoreError::Owned { run, until }) => {
+                let seconds = (until.unix_millis() - Timestamp::now().unix_millis()).max(0) / 1000 + 1;
+                Err(StoredRunError::Elsewhere { run, seconds })
+            }
             lease => Ok(lease?),
         }
     }

@@ -109,8 +109,9 @@ impl Conversation {
     /// Fails with [`StoreError::SessionNotFound`] if there is no session.
     pub async fn export<S: SessionStore + ?Sized>(store: &S, key: &SessionKey) -> Result<String, StoreError> {
         let session = store.session(key).await?;
+        let until = session.entries;
         let mut text = line(&Line::Session { format: FORMAT, session })?;
-        for entry in entries_after(store, key, 0, u64::MAX).await? {
+        for entry in entries_after(store, key, 0, until).await? {
             text += &line(&Line::Entry(entry))?;
         }
         Ok(text)
@@ -127,12 +128,14 @@ impl Conversation {
         key: &SessionKey,
         lines: &str,
     ) -> Result<Session, ImportError> {
-        let mut title = None;
+        let (mut title, mut expected) = (None, 0);
         let mut entries = Vec::new();
         for (number, text) in (1..).zip(lines.lines()) {
             let invalid = |problem: String| ImportError::InvalidLine { line: number, problem };
             match serde_json::from_str(text).map_err(|error| invalid(error.to_string()))? {
-                Line::Session { format, session } if number == 1 && format == FORMAT => title = session.title,
+                Line::Session { format, session } if number == 1 && format == FORMAT => {
+                    (title, expected) = (session.title, session.entries);
+                }
                 Line::Session { format, .. } if format != FORMAT => {
                     return Err(invalid(format!("format {format} is not known here, only {FORMAT}")));
                 }
@@ -146,6 +149,11 @@ impl Conversation {
         }
         if lines.trim().is_empty() {
             return Err(ImportError::InvalidLine { line: 1, problem: "there is no session".to_owned() });
+        }
+        let found = entries.len() as u64;
+        if found != expected {
+            let problem = format!("the session has {expected} entries, and the text has {found}");
+            return Err(ImportError::InvalidLine { line: entries.len() + 2, problem });
         }
         Ok(store.create_with(key, title.as_deref(), entries).await?)
     }

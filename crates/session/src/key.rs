@@ -19,9 +19,12 @@ pub struct SessionKey {
     id: String,
 }
 
-/// The error for an id that is not 1 to 128 ASCII letters, digits, `.`, `_`, `:` or `-`.
+/// The error for an id that is not 1 to 128 ASCII letters, digits, `.`, `_`, `:` or `-`, or does not
+/// begin with a letter, a digit or `_`. `..` is a part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no id: write 1 to 128 letters, digits, `.`, `_`, `:` or `-`")]
+#[error(
+    "{0:?} is no id: write 1 to 128 letters, digits, `_`, `.`, `:` or `-`, first a letter, a digit or `_`"
+)]
 pub struct InvalidId(pub(crate) String);
 
 impl SessionKey {
@@ -32,7 +35,8 @@ impl SessionKey {
     ///
     /// # Errors
     ///
-    /// Fails if `id` is not 1 to 128 ASCII letters, digits, `.`, `_`, `:` or `-`.
+    /// Fails if `id` is not 1 to 128 ASCII letters, digits, `.`, `_`, `:` or `-`, or does not begin with
+    /// a letter, a digit or `_`.
     pub fn new(id: impl Into<String>) -> Result<Self, InvalidId> {
         Self::of_tenant("", id)
     }
@@ -45,7 +49,8 @@ impl SessionKey {
     pub fn of_tenant(tenant: impl Into<String>, id: impl Into<String>) -> Result<Self, InvalidId> {
         let id = id.into();
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-        if id.is_empty() || id.len() > Self::MAX_ID_BYTES || !id.bytes().all(is_valid) {
+        let has_valid_start = id.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
+        if !has_valid_start || id.len() > Self::MAX_ID_BYTES || !id.bytes().all(is_valid) {
             return Err(InvalidId(id.chars().take(Self::MAX_ID_BYTES).collect()));
         }
         Ok(Self { tenant: tenant.into(), id })

@@ -159,7 +159,7 @@ pub type Decisions = BTreeMap<String, Decision>;
 
 /// A decision about a suspended call, made by a person or a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Decision {
     /// An approval of the call. The call runs when the run is resumed.

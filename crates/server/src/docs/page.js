@@ -12,6 +12,16 @@ const resolve = (api, schema) => {
   return name ? api.components.schemas[name] : schema ?? {};
 };
 
+// Returns the type of a schema, with the permitted values.
+const typeOf = (api, unresolved) => {
+  const schema = resolve(api, unresolved);
+  const choices = (schema.oneOf ?? schema.anyOf ?? []).filter((choice) => choice.type !== "null");
+  if (choices.length) return choices.map((choice) => typeOf(api, choice)).join(" or ");
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(", ");
+  const types = [schema.type ?? "any"].flat().filter((type) => type !== "null").join(" or ");
+  return schema.items ? `${types} of ${typeOf(api, schema.items)}` : types;
+};
+
 // Returns an example for a schema: its required members, and those without a default.
 const example = (api, unresolved, depth = 0) => {
   const schema = resolve(api, unresolved);
@@ -67,15 +77,18 @@ const show = (api, operation) => {
   for (const parameter of operation.parameters ?? []) {
     const name = `${parameter.in}:${parameter.name}`;
     const input = element("input", { name, required: parameter.required ?? false });
-    form.append(element("label", {}, `${parameter.name} (${parameter.in}): ${parameter.description ?? ""}`, input));
+    form.append(element("label", {}, `${parameter.name} (${parameter.in}, ${typeOf(api, parameter.schema)}): ${parameter.description ?? ""}`, input));
   }
   const schema = operation.requestBody?.content?.["application/json"]?.schema;
   if (schema) {
     const value = JSON.stringify(example(api, schema), null, 2);
     form.append(element("label", {}, "Body", element("textarea", { name: "body", value })));
-    const rows = Object.entries(resolve(api, schema.oneOf?.find((it) => it.$ref) ?? schema).properties ?? {});
-    form.append(element("table", {}, ...rows.map(([name, member]) =>
-      element("tr", {}, element("th", {}, name), element("td", {}, member.description ?? resolve(api, member).description ?? "")))));
+    const body = resolve(api, schema.oneOf?.find((it) => it.$ref) ?? schema);
+    const described = (member) => [member, resolve(api, member), resolve(api, member.oneOf?.find((it) => it.$ref))]
+      .find((it) => it?.description)?.description ?? "";
+    form.append(element("table", {}, ...Object.entries(body.properties ?? {}).map(([name, member]) =>
+      element("tr", {}, element("th", {}, name), element("td", {}, element("code", {}, typeOf(api, member)),
+        body.required?.includes(name) ? " (required)" : "", ` ${described(member)}`)))));
   }
   const output = element("pre", { hidden: true });
   form.append(element("button", {}, "Send"));

@@ -32,8 +32,16 @@ pub enum StoredRunError {
         source: DecisionError,
     },
     /// The run is driven by another process.
-    #[error("the run {0:?} is driven by another process: send the message there")]
-    Elsewhere(String),
+    #[error(
+        "another process drives the run {run:?}: send the request there, or repeat it after {seconds} s if that \
+         process has ended"
+    )]
+    Elsewhere {
+        /// The id of the run.
+        run: String,
+        /// The seconds until the end of the lease, unless its owner renews it.
+        seconds: i64,
+    },
     /// This process is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,

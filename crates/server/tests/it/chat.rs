@@ -71,6 +71,8 @@ async fn tools_are_off_by_default() {
         (json!({"messages": []}), "`messages` must end with"),
         (json!({"messages": [{"role": "tool", "content": ""}]}), "invalid body: unknown variant `tool`"),
         (json!({"message": "Hi."}), "invalid body: unknown field `message`"),
+        (json!([[{"role": "user", "content": "Hi."}]]), "invalid body: expected a JSON object"),
+        (json!({"messages": [["user", "Hi."]]}), "invalid body: invalid type: sequence, expected a map"),
     ] {
         let (status, error) = send(server.post("/chat", &body)).await;
         assert_eq!(status, 422, "{error}");
@@ -125,6 +127,23 @@ async fn earlier_results_are_a_section() {
     let instructions = request.instructions.as_ref().unwrap().text();
     assert!(instructions.starts_with("## Tool Execution Results\n"), "{instructions}");
     assert!(instructions.contains("- call id: call_1") && instructions.ends_with("- result: 3"));
+    server.stop().await;
+}
+
+/// Two questions at the same time have an answer each.
+#[tokio::test]
+async fn each_question_has_its_own_answer() {
+    let (_folder, path) = store_file();
+    let model = ScriptedModel::new().reply_text("One.").reply_text("Two.").reply_text("Three.");
+    let server = TestServer::start(&model, Some(&path)).await;
+    let talk = json!({"session_id": "talk", "use_memory": true});
+    let ask = |text| send(server.post("/chat", &question(text, &talk)));
+    let (a, b, c) = tokio::join!(ask("A?"), ask("B?"), ask("C?"));
+    let mut answers = [a.1["text"].clone(), b.1["text"].clone(), c.1["text"].clone()];
+    answers.sort_by_key(ToString::to_string);
+    assert_eq!(answers, [json!("One."), json!("Three."), json!("Two.")]);
+    let (_, runs) = send(server.get("/sessions/talk/runs")).await;
+    assert_eq!(runs["count"], 3);
     server.stop().await;
 }
 

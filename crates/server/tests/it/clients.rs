@@ -303,7 +303,10 @@ async fn repeated_request_acts_once() {
     let (status, again) = start("Pay 5.", "a").await;
     assert_eq!((status.as_u16(), &again["run_id"]), (202, &run["run_id"]));
     let (status, error) = start("Pay 6.", "a").await;
-    assert_eq!((status.as_u16(), error), (422, json!({"detail": "the id \"a\" belongs to another request"})));
+    assert_eq!(
+        (status.as_u16(), error),
+        (422, json!({"detail": "the Idempotency-Key \"a\" belongs to another request"}))
+    );
     until(&server, &id, "suspended").await;
 
     for _ in 0..2 {

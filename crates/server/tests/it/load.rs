@@ -148,7 +148,7 @@ async fn errors_are_json() {
         (
             server.get("/sessions/a%20b"),
             400,
-            "\"a b\" is no id: write 1 to 128 letters, digits, `.`, `_`, `:` or `-`",
+            "\"a b\" is no id: write 1 to 128 letters, digits, `_`, `.`, `:` or `-`, first a letter, a digit or `_`",
         ),
     ] {
         let (code, body) = send(request).await;

@@ -155,7 +155,7 @@ async fn waiting_run_is_cancelled() {
     let kinds: Vec<_> = all.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
     assert!(kinds.ends_with(&["suspended", "error"]), "{kinds:?}");
     let decision = json!({"call_id": "1", "decision": {"type": "approved"}});
-    assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &decision)).await.0, 404);
+    assert_eq!(send(server.post(&format!("/runs/{run}/decisions"), &decision)).await.0, 409);
     server.stop().await;
 }
 
@@ -190,6 +190,11 @@ async fn wrong_decision_is_rejected() {
     };
     let (status, error) = send(decide(json!({"type": "input", "value": 5}))).await;
     assert_eq!(status, 422, "{error}");
+    // A misspelled field is not ignored, and a list is no decision.
+    for decision in [json!({"type": "approved", "argument": {"amount": 1}}), json!(["approved", null])] {
+        let (status, error) = send(decide(decision)).await;
+        assert_eq!(status, 422, "{error}");
+    }
     let (status, _) = send(decide(json!({"type": "denied", "reason": "no"}))).await;
     assert_eq!(status, 200);
     let shown = until(&server, &run, "finished").await;

@@ -111,6 +111,10 @@ async fn invalid_import_names_the_line() {
         ("{}\n".to_owned(), "line 1: missing field `type`"),
         (session.replace("\"format\":1", "\"format\":9"), "line 1: format 9 is not known here, only 1"),
         (format!("{session}\n{session}\n"), "line 2: the first line is the session"),
+        (
+            session.replace("\"entries\":0", "\"entries\":2"),
+            "line 2: the session has 2 entries, and the text has 0",
+        ),
     ] {
         let error = Conversation::import(&store, &key, &lines).await.unwrap_err();
         assert!(matches!(error, ImportError::InvalidLine { .. }), "{error:?}");
