@@ -42,8 +42,8 @@ const SNAPSHOT_ENTRIES: u32 = 100;
 pub(crate) struct StreamEvent {
     /// The number of the event. A stream without a stored conversation has none.
     id: Option<String>,
-    /// A JSON object: `type` and further members, and `run_id` for a stored run. The last event of a
-    /// run is `done`, `suspended` or `error`.
+    /// A JSON object: `type` and further members, and `run_id` for a stored run. Its first event is
+    /// `run_started` with the `messages` of the user, its last one `done`, `suspended` or `error`.
     data: String,
 }
 

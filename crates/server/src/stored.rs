@@ -24,6 +24,7 @@ use haft_session::{
     StoredRun,
 };
 use lru::LruCache;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -33,7 +34,7 @@ use crate::{
     sse::error_event,
 };
 use driver::{Driven, Signals};
-use state::{ended_messages, is_key_of, key_of, new_id, state_of};
+use state::{ended_messages, is_key_of, key_of, new_id, received_event, state_of};
 
 pub(crate) use driver::InboxMessage;
 pub use error::StoredRunError;
@@ -199,7 +200,9 @@ impl StoredAgent {
         let run = self.0.agent.create_run(input)?;
         let messages = run.transcript().messages().get(history..).unwrap_or_default().to_vec();
         let state = state_of(&run, context.principal.as_ref())?;
-        let new = NewRun::new(id.as_str(), state, messages).after(entries);
+        // Other readers of the session see the question, too.
+        let started = json!({"type": "run_started", "messages": request.messages});
+        let new = NewRun::new(id.as_str(), state, messages).after(entries).with_event(started);
         let new = if request.is_fresh { new.fresh() } else { new };
         let lease = self.0.store.start_run(key, new.of_request(request.key.clone()), self.0.lease).await?;
         self.spawn(key.clone(), run, lease, context, slot.take());
@@ -402,15 +405,23 @@ impl StoredAgent {
         let (mut loaded, principal) = load(stored)?;
         let is_waiting = !loaded.undecided_calls().is_empty();
         let status = if is_waiting { RunStatus::Suspended } else { RunStatus::Active };
+        let event = received_event(&messages, delivery);
         let mut messages = messages.into_iter();
         let saved = match messages.try_for_each(|message| loaded.enqueue(message, delivery)) {
             Ok(()) => {
                 let update = RunUpdate::new(state_of(&loaded, principal.as_ref())?, Vec::new());
                 let update = update.with_status(status).released().of_request(request);
-                self.0.store.save(&lease, update).await.map_err(StoredRunError::from)
+                self.0
+                    .store
+                    .save(&lease, update.with_event(event.clone()))
+                    .await
+                    .map_err(StoredRunError::from)
             }
             Err(error) => Err(error.into()),
         };
+        if let (Ok(number), Ok(key)) = (&saved, SessionKey::of_tenant(tenant, lease.session.as_str())) {
+            self.0.live.feed(&key).push(*number, run, &[event]);
+        }
         if saved.is_err() {
             self.0.store.save(&lease, RunUpdate::default().with_status(status).released()).await?;
         }

@@ -208,7 +208,8 @@ async fn run_has_its_own_conversation(store: &dyn SessionStore) -> Outcome {
     store.create(&key, None).await?;
     store.append(&key, Append::messages([Message::user("before")])).await?;
     let question = vec![Arc::new(Message::user("question"))];
-    let lease = store.start_run(&key, NewRun::new("run", json!({}), question), MINUTE).await?;
+    let new = NewRun::new("run", json!({}), question).with_event(json!({"type": "started"}));
+    let lease = store.start_run(&key, new, MINUTE).await?;
     store.append(&key, Append::messages([Message::user("from elsewhere")])).await?;
     let answer = vec![Arc::new(Message::assistant("answer"))];
     let usage = Usage::one_request(3, 4);
@@ -216,7 +217,8 @@ async fn run_has_its_own_conversation(store: &dyn SessionStore) -> Outcome {
     let update = update.with_status(RunStatus::Suspended).with_event(json!({"type": "suspended"}));
     store.save(&lease, update).await?;
     let events = store.events(&key, Some("run"), 0, 10).await?;
-    ensure(events.len() == 1, || format!("{events:?}"))?;
+    let kinds: Vec<_> = events.iter().map(|event| event.event["type"].clone()).collect();
+    ensure(kinds == ["started", "suspended"], || format!("{events:?}"))?;
     let run = store.run(key.tenant(), "run").await?;
     let own = texts(&run.transcript);
     ensure(own == ["before", "question", "answer"], || format!("{own:?}"))?;

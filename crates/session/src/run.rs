@@ -39,6 +39,8 @@ pub struct NewRun {
     pub is_fresh: bool,
     /// The request that starts the run.
     pub request: Option<RequestKey>,
+    /// The first events of the run.
+    pub events: Vec<Value>,
 }
 
 /// The identity of a request that a client may repeat, because it has not received the response.
@@ -152,6 +154,13 @@ impl NewRun {
     #[must_use]
     pub fn of_request(mut self, request: impl Into<Option<RequestKey>>) -> Self {
         self.request = request.into();
+        self
+    }
+
+    /// Appends one of the first events of the run.
+    #[must_use]
+    pub fn with_event(mut self, event: Value) -> Self {
+        self.events.push(event);
         self
     }
 

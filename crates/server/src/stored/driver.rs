@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     StoredAgent, StoredRunError,
-    state::{ended_messages, failed_state_of, key_of},
+    state::{ended_messages, failed_state_of, key_of, received_event},
 };
 use crate::{
-    live::{LiveRun, write_events},
+    live::{Feed, LiveRun, write_events},
     sse::{error_event, output_event},
 };
 
@@ -99,7 +99,8 @@ impl StoredAgent {
         let writer = write_events(Arc::clone(&store), key.clone(), lease.run.clone(), events, feed.clone());
         let writer = tokio::spawn(writer);
         let saved = run.transcript().len();
-        let mut stored = Stored { store: &*store, lease, saved, principal, signals, cancellation };
+        let mut stored =
+            Stored { store: &*store, lease, saved, principal, signals, cancellation, feed: feed.clone() };
         let driven = self.perform_all(&mut run, &scope, &mut stored).await;
         let is_cancelled = matches!(driven, Err(Stop::Agent(AgentErrorKind::Cancelled)));
         if let Err(Stop::Agent(_)) = driven {
@@ -248,6 +249,7 @@ struct Stored<'s> {
     principal: Option<Principal>,
     signals: Signals,
     cancellation: CancellationToken,
+    feed: Feed,
 }
 
 impl Stored<'_> {
@@ -272,12 +274,17 @@ impl Stored<'_> {
     async fn receive(&mut self, run: &mut Run, sent: InboxMessage) -> Result<(), StoreError> {
         let InboxMessage { messages, delivery, request, reply } = sent;
         let mut next = run.clone();
+        let event = received_event(&messages, delivery);
         let enqueued = messages.into_iter().try_for_each(|message| next.enqueue(message, delivery));
         let stored = match enqueued {
             Err(error) => Err(error.into()),
-            Ok(()) => match self.save_with(&next, RunUpdate::default().of_request(request)).await {
-                Ok(_) => {
+            Ok(()) => match self
+                .save_with(&next, RunUpdate::default().of_request(request).with_event(event.clone()))
+                .await
+            {
+                Ok(number) => {
                     *run = next;
+                    self.feed.push(number, &self.lease.run, &[event]);
                     Ok(())
                 }
                 Err(error @ (StoreError::Repeated { .. } | StoreError::OtherRequest(_))) => Err(error.into()),

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use haft_core::{Message, Timestamp, Transcript, call::PendingCall, tool::Principal};
-use haft_react::{Run, run::DetachedRun};
+use haft_react::{
+    Run,
+    run::{Delivery, DetachedRun},
+};
 use haft_session::{StoreError, StoredRun};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// Returns the key of the decision about `pending`. A call that waits again, for example because its
@@ -28,6 +31,11 @@ pub(super) fn ended_messages(run: &Run, saved: usize) -> Vec<Arc<Message>> {
     let new = run.transcript().messages().get(saved..).unwrap_or_default().iter().cloned();
     let rest = run.undelivered_messages().map(|(message, _)| Arc::new(message.clone()));
     new.chain(rest).collect()
+}
+
+/// Returns the event of messages that a run has received, and that wait for their delivery.
+pub(super) fn received_event(messages: &[Message], delivery: Delivery) -> Value {
+    json!({"type": "messages_received", "messages": messages, "delivery": delivery})
 }
 
 /// The stored state of a run.

@@ -185,7 +185,8 @@ async fn new_reader_gets_a_snapshot_and_the_tail() {
         .collect();
     assert_eq!(texts, ["Hi.", "Hello.", "Wait."], "{snapshot}");
     let kinds: Vec<_> = all[1..].iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds.first(), Some(&"request_started"), "{kinds:?}");
+    assert_eq!(kinds[..2], ["run_started", "request_started"], "{kinds:?}");
+    assert_eq!(all[1].1["messages"][0]["body"]["content"][0]["text"], "Wait.");
     assert!(all[1..].iter().all(|(_, event)| event["run_id"] == second.as_str()), "{all:?}");
     assert_eq!(all[1].0, number + 1);
 

@@ -224,5 +224,10 @@ async fn messages_for_a_waiting_run_are_stored() {
     until(&server, &run, "finished").await;
     let texts: Vec<_> = model.requests()[1].messages.iter().map(|message| message.text()).collect();
     assert!(texts.ends_with(&["Hurry.".into(), "And log it.".into()]), "{texts:?}");
+    // Other readers see them, too.
+    let all = events(server.get(&format!("/runs/{run}/events")).send().await.unwrap()).await;
+    let received = all.iter().filter(|(_, event)| event["type"] == "messages_received");
+    let received: Vec<_> = received.map(|(_, event)| event["delivery"].as_str().unwrap()).collect();
+    assert_eq!(received, ["next_request", "next_request"]);
     server.stop().await;
 }

@@ -91,7 +91,7 @@ impl SqlStore {
         run: NewRun,
         time: Duration,
     ) -> Result<Lease, StoreError> {
-        let NewRun { id, messages, state, expected, is_fresh, request } = run;
+        let NewRun { id, messages, state, expected, is_fresh, request, events } = run;
         let mut write = self.write().await?;
         let session = self.lock_session(&mut write, key).await?;
         if let Some(request) = &request {
@@ -122,6 +122,9 @@ impl SqlStore {
         let run: i64 = insert.fetch_one(&mut *write.tx).await.map_err(|error| self.error(error))?;
         if let Some(request) = &request {
             self.insert_request(&mut write, key.tenant(), request, run).await?;
+        }
+        if !events.is_empty() {
+            self.push_events(&mut write, &session, &id, events).await?;
         }
         self.commit(write).await?;
         Ok(lease)
