@@ -2,7 +2,7 @@ use haft_core::{agent::AgentError, call::DecisionError};
 use haft_react::run::RunError;
 use haft_session::StoreError;
 
-/// An error of a [`StoredAgent`].
+/// An error of a [`StoredAgent`](crate::StoredAgent).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredRunError {
