@@ -46,7 +46,7 @@ fn program_survives_any_number_of_kills() -> Result<(), Box<dyn Error>> {
         assert!(millis < 5_000, "the program does not end: {printed}");
         millis += 20;
     }
-    assert!(millis > 200, "the first process was not killed");
+    assert!(millis > 20, "the first process was not killed");
     let answer = printed.lines().last().unwrap_or_default();
     let results: BTreeMap<String, String> = serde_json::from_str(answer)?;
     assert_eq!(results["stock"], "2");
