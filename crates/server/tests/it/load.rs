@@ -1,5 +1,15 @@
 //! Tests with many requests at once, and of the shutdown.
 
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use haft_core::{
+    ChatModel,
+    model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+};
+use haft_react::ReactAgent;
+use haft_server::Server;
 use haft_testing::ScriptedModel;
 use serde_json::{Value, json};
 use tokio::{
@@ -52,6 +62,39 @@ async fn overload_is_rejected_early() {
         }
     };
     assert_eq!((status.as_u16(), &result["result"]), (200, &json!("3")));
+    server.stop().await;
+}
+
+/// A model whose replies take a while.
+struct Slow(ModelProfile);
+
+#[async_trait]
+impl ChatModel for Slow {
+    fn profile(&self) -> &ModelProfile {
+        &self.0
+    }
+
+    async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Ok(ChatResponse::new("Done."))
+    }
+}
+
+/// FAULTS H4: at five times the load, the accepted requests are answered, and the others are rejected
+/// before.
+#[tokio::test]
+async fn accepted_requests_keep_their_pace() {
+    let agent = ReactAgent::builder(Slow(ModelProfile::new("slow")));
+    let server = TestServer::serve(Server::builder(agent).max_runs(4).build().unwrap()).await;
+    let mut requests: FuturesUnordered<_> =
+        (0..20).map(|_| send(server.post("/chat", &message("Hi.")))).collect();
+    let mut statuses = Vec::new();
+    while let Some((status, body)) = requests.next().await {
+        assert!(status == 503 || body["text"] == "Done.", "{status} {body}");
+        statuses.push(status.as_u16());
+    }
+    drop(requests);
+    assert_eq!(statuses, [vec![503; 16], vec![200; 4]].concat());
     server.stop().await;
 }
 
