@@ -1,8 +1,8 @@
 //! Kills a process that drives stored runs at random times, with each kind of store. No acknowledged
-//! run is lost, and no completed call runs twice.
+//! run and no acknowledged approval is lost, and no completed call runs twice.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
@@ -14,6 +14,7 @@ use std::{
 use async_trait::async_trait;
 use haft_core::{
     ChatModel, Message, ToolCall, Toolset,
+    call::Decision,
     message::{AssistantMessage, MessageBody},
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
     tool,
@@ -43,7 +44,13 @@ fn note(line: String, #[tool(state)] effects: Arc<Effects>) -> Result<(), std::i
     file.sync_all()
 }
 
-/// A model that calls `note` three times for each question, and then answers.
+/// Writes a line to the file of effects, after an approval.
+#[tool(requires_approval)]
+fn order(line: String, #[tool(state)] effects: Arc<Effects>) -> Result<(), std::io::Error> {
+    note(line, effects)
+}
+
+/// A model that calls `note` twice and `order` once for each question, and then answers.
 struct Notes(ModelProfile);
 
 #[async_trait]
@@ -61,20 +68,37 @@ impl ChatModel for Notes {
             return Ok(ChatResponse::new(format!("{text} is noted")));
         }
         let arguments = format!(r#"{{"line": "{text}/{number}"}}"#);
-        let call = ToolCall::new(format!("{text}-{number}"), "note", arguments);
+        let tool = if number == 1 { "order" } else { "note" };
+        let call = ToolCall::new(format!("{text}-{number}"), tool, arguments);
         Ok(ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() }))
     }
 }
 
 async fn stored(folder: &Path, store: &str) -> StoredAgent {
     let effects = HostState::new().with_value(Arc::new(Effects(folder.join("effects"))));
-    let agent = ReactAgent::builder(Notes(ModelProfile::new("notes"))).tools(Toolset::new().with_tool(Note));
+    let tools = Toolset::new().with_tool(Note).with_tool(Order);
+    let agent = ReactAgent::builder(Notes(ModelProfile::new("notes"))).tools(tools);
     let agent = agent.state(effects).build().unwrap();
     let store = SqlStore::open(store).await.unwrap();
     StoredAgent::with_lease(agent, Arc::new(store), Duration::from_secs(1))
 }
 
-/// The process that is killed: it drives runs, and writes the id of each one that has started.
+/// Approves the call of a run that waits. Returns `true` if this is stored.
+async fn approve(stored: &StoredAgent, run: &str) -> bool {
+    let waiting = stored.store().run("", run).await.unwrap();
+    let last = waiting.transcript.messages().last().cloned();
+    let call = last.and_then(|message| Some(message.tool_calls().first()?.id.clone()));
+    match call.filter(|_| waiting.status == RunStatus::Suspended) {
+        Some(call) => {
+            let context = RunContext::default();
+            stored.decide("", run, &call, &Decision::approved(), context).await.is_ok()
+        }
+        None => false,
+    }
+}
+
+/// The process that is killed: it drives runs, and writes the id of each one that has started, and of
+/// each one whose call is approved.
 #[tokio::test]
 async fn child() {
     let Some(folder) = env::var_os(FOLDER) else { return };
@@ -89,7 +113,10 @@ async fn child() {
             request.messages = messages;
             match stored.start(&key, request).await {
                 Ok(run) => println!("\nstarted {run}"),
-                Err(StoredRunError::Store(StoreError::Busy(_))) => {
+                Err(StoredRunError::Store(StoreError::Busy(active))) => {
+                    if approve(&stored, &active).await {
+                        println!("\napproved {active}");
+                    }
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 Err(error) => panic!("{error}"),
@@ -115,7 +142,7 @@ async fn killed_process_loses_no_run_and_repeats_no_call_with_postgres() {
 
 async fn kill_many_times(folder: &Path, store: &str) {
     let kills = env::var(KILLS).map_or(12, |kills| kills.parse::<u32>().unwrap());
-    let mut started = Vec::new();
+    let (mut started, mut approved) = (Vec::new(), BTreeSet::new());
     for kill in 0..kills {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["kills::child", "--exact", "--nocapture"]).env(FOLDER, folder).env(STORE, store);
@@ -128,13 +155,18 @@ async fn kill_many_times(folder: &Path, store: &str) {
         child.wait().unwrap();
         let lines = reader.join().unwrap();
         started.extend(lines.iter().filter_map(|line| line.strip_prefix("started ").map(str::to_owned)));
+        approved.extend(lines.iter().filter_map(|line| line.strip_prefix("approved ").map(str::to_owned)));
     }
-    assert!(!started.is_empty());
+    assert!(!started.is_empty() && !approved.is_empty());
     let stored = stored(folder, store).await;
     let deadline = Instant::now() + Duration::from_secs(20);
     for run in &started {
         loop {
             let _ = stored.continue_abandoned(|_| RunContext::default()).await.unwrap();
+            // An approval that was acknowledged is not asked for again.
+            if !approved.contains(run) {
+                approve(&stored, run).await;
+            }
             let run = stored.store().run("", run).await.unwrap();
             if run.status == RunStatus::Finished {
                 assert!(run.transcript.messages().last().unwrap().text().ends_with("is noted"));
@@ -153,8 +185,9 @@ async fn kill_many_times(folder: &Path, store: &str) {
     assert!(counts.len() >= expected, "{} effects of {} runs", counts.len(), started.len());
     let kind = store.split(':').next().unwrap();
     println!(
-        "{kind}, {kills} kills: {} runs, none lost; {} effects, none repeated",
+        "{kind}, {kills} kills: {} runs and {} approvals, none lost; {} effects, none repeated",
         started.len(),
+        approved.len(),
         counts.len()
     );
 }
