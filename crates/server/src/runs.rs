@@ -26,7 +26,9 @@ use crate::{
     chat::{ChatMessage, offered},
     client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, Failures},
-    server::{Caller, OfferedTools, Shared, object, objects, query_number, read_json, request_key},
+    server::{
+        Caller, OfferedTools, PathSession, Shared, object, objects, query_number, read_json, request_key,
+    },
     sse,
     stored::{RunRequest, StoredAgent, StoredRunError, failure_of, load},
 };
@@ -97,14 +99,13 @@ pub(crate) struct StartedRun {
 )]
 pub(crate) async fn start(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    PathSession { stored, key }: PathSession,
     headers: HeaderMap,
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let StartRequest { messages, use_tools, available_tools, on_active } = read_json(&body)?;
-    let request = request_key(&headers, &format!("/sessions/{id}/runs"), &body)?;
-    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
+    let request = request_key(&headers, &format!("/sessions/{}/runs", key.id()), &body)?;
     let tools = offered(&shared, &caller, use_tools, available_tools).await?;
     let messages: Vec<_> = messages.into_iter().map(ChatMessage::into_message).collect();
     if messages.is_empty() {
@@ -112,7 +113,7 @@ pub(crate) async fn start(
     }
     let mut new = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
     new.key = request;
-    let started = start_or_send(stored, &key, new, on_active, Queue::ActiveRun).await?;
+    let started = start_or_send(&stored, &key, new, on_active, Queue::ActiveRun).await?;
     let is_new = started.is_new();
     let status = if is_new { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     let body = StartedRun { run_id: started.into_run(), session_id: key.id().to_owned(), is_new };
@@ -521,14 +522,11 @@ pub(crate) struct SessionEventsQuery {
     responses((status = 200, body = sse::StreamEvent, content_type = "text/event-stream"), Failures)
 )]
 pub(crate) async fn session_events(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    PathSession { stored, key }: PathSession,
     Query(query): Query<SessionEventsQuery>,
     headers: HeaderMap,
-    caller: Caller,
 ) -> Result<sse::Events, ApiError> {
-    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
     stored.store().session(&key).await?;
     let after = sse::last_event(&headers, query.after);
-    Ok(sse::events_of(stored, key, None, after, None))
+    Ok(sse::events_of(&stored, key, None, after, None))
 }

@@ -6,7 +6,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, Request, State},
+    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, Path, Request, State},
     http::{HeaderMap, StatusCode, request::Parts},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -17,7 +17,7 @@ use haft_core::tool::{HostState, Principal, RunContext};
 use haft_http::server::{AccessConfig, AccessLayer, ListenerConfig, serve};
 use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder, hook::EarlierTurns};
-use haft_session::{RequestKey, Retention, SessionStore};
+use haft_session::{RequestKey, Retention, SessionKey, SessionStore};
 use opentelemetry_sdk::metrics::{MeterProviderBuilder, SdkMeterProvider};
 use serde::{
     Deserialize as _, Deserializer,
@@ -138,6 +138,24 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self { principal: parts.extensions.get::<Principal>().cloned() })
+    }
+}
+
+/// The session of a path with its id.
+pub(crate) struct PathSession {
+    pub(crate) stored: StoredAgent,
+    pub(crate) key: SessionKey,
+}
+
+impl FromRequestParts<Arc<Shared>> for PathSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+        let id = Path::<String>::from_request_parts(parts, shared).await;
+        let Path(id) = id.map_err(|error| ApiError::new(error.status(), error.body_text()))?;
+        let Ok(caller) = Caller::from_request_parts(parts, shared).await;
+        let stored = shared.stored()?.clone();
+        Ok(Self { stored, key: SessionKey::of_tenant(caller.tenant(), id)? })
     }
 }
 

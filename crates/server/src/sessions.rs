@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Query, State},
+    extract::{Query, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     error::{ApiError, Failures},
-    server::{Caller, Shared, query_number, read_json, whole_number},
+    server::{Caller, PathSession, Shared, query_number, read_json, whole_number},
 };
 
 /// The maximum number of items in a list.
@@ -100,12 +100,7 @@ pub(crate) struct SessionBody {
     params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 200, body = SessionBody), Failures)
 )]
-pub(crate) async fn show(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    caller: Caller,
-) -> Result<Json<SessionBody>, ApiError> {
-    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
+pub(crate) async fn show(PathSession { stored, key }: PathSession) -> Result<Json<SessionBody>, ApiError> {
     let session = stored.store().session(&key).await?;
     Ok(Json(SessionBody { session, active_run: stored.store().active_run(&key).await? }))
 }
@@ -118,12 +113,7 @@ pub(crate) async fn show(
     params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 204), Failures)
 )]
-pub(crate) async fn delete(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    caller: Caller,
-) -> Result<StatusCode, ApiError> {
-    let (stored, key) = (shared.stored()?, SessionKey::of_tenant(caller.tenant(), id)?);
+pub(crate) async fn delete(PathSession { stored, key }: PathSession) -> Result<StatusCode, ApiError> {
     stored.delete(&key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -175,14 +165,11 @@ impl From<Entry> for LogEntry {
     responses((status = 200, body = Entries), Failures)
 )]
 pub(crate) async fn messages(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    PathSession { stored, key }: PathSession,
     Query(query): Query<MessagesQuery>,
-    caller: Caller,
 ) -> Result<Json<Entries>, ApiError> {
-    let key = SessionKey::of_tenant(caller.tenant(), id)?;
     let limit = items(query.limit);
-    let entries = shared.stored()?.store().entries(&key, query.after.unwrap_or(0), limit).await?;
+    let entries = stored.store().entries(&key, query.after.unwrap_or(0), limit).await?;
     let next = entries.last().filter(|_| entries.len() == limit as usize).map(|last| last.position);
     let entries = entries.into_iter().map(LogEntry::from);
     let entries = entries.filter(|entry| query.tools != Some(false) || !entry.is_tool_traffic);
@@ -216,13 +203,10 @@ pub(crate) struct RunsQuery {
     responses((status = 200, body = Runs), Failures)
 )]
 pub(crate) async fn runs(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    PathSession { stored, key }: PathSession,
     Query(query): Query<RunsQuery>,
-    caller: Caller,
 ) -> Result<Json<Runs>, ApiError> {
-    let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    let runs = shared.stored()?.store().runs(&key, items(query.limit)).await?;
+    let runs = stored.store().runs(&key, items(query.limit)).await?;
     Ok(Json(Runs { count: runs.len(), runs }))
 }
 
@@ -247,15 +231,12 @@ pub(crate) struct ForkRequest {
     responses((status = 201, body = Object, description = "The new conversation."), Failures)
 )]
 pub(crate) async fn fork(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    caller: Caller,
+    PathSession { stored, key }: PathSession,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Session>), ApiError> {
     let ForkRequest { to, until } = read_json(&body)?;
-    let (from, to) =
-        (SessionKey::of_tenant(caller.tenant(), id)?, SessionKey::of_tenant(caller.tenant(), to)?);
-    let session = shared.stored()?.store().fork(&from, until.unwrap_or(u64::MAX), &to).await?;
+    let to = SessionKey::of_tenant(key.tenant(), to)?;
+    let session = stored.store().fork(&key, until.unwrap_or(u64::MAX), &to).await?;
     Ok((StatusCode::CREATED, Json(session)))
 }
 
@@ -279,13 +260,11 @@ pub(crate) struct RewindRequest {
     responses((status = 200, body = Object, description = "The conversation."), Failures)
 )]
 pub(crate) async fn rewind(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    caller: Caller,
+    PathSession { stored, key }: PathSession,
     body: Bytes,
 ) -> Result<Json<Session>, ApiError> {
     let RewindRequest { to } = read_json(&body)?;
-    let (store, key) = (shared.stored()?.store(), SessionKey::of_tenant(caller.tenant(), id)?);
+    let store = stored.store();
     let session = store.session(&key).await?;
     if to > session.entries {
         return Err(ApiError::invalid(format!(
@@ -308,13 +287,8 @@ pub(crate) async fn rewind(
     params(("id" = String, Path, description = "The id of the conversation.", pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")),
     responses((status = 200, body = String, content_type = "application/jsonl"), Failures)
 )]
-pub(crate) async fn export(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    caller: Caller,
-) -> Result<Response, ApiError> {
-    let key = SessionKey::of_tenant(caller.tenant(), id)?;
-    let lines = Conversation::export(&**shared.stored()?.store(), &key).await?;
+pub(crate) async fn export(PathSession { stored, key }: PathSession) -> Result<Response, ApiError> {
+    let lines = Conversation::export(&**stored.store(), &key).await?;
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], lines).into_response())
 }
 
