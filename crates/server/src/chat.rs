@@ -59,7 +59,7 @@ pub(crate) struct ChatRequest {
     stream: bool,
     #[serde(default)]
     on_active: OnActive,
-    /// What happens to the run when the client leaves before the end of the response. A run that
+    /// The effect on the run if the client leaves before the end of the response. A run that
     /// waits for a decision, or whose conversation has another reader, goes on. Default: `cancel`, and
     /// with an `Idempotency-Key` `continue`.
     on_disconnect: Option<OnDisconnect>,

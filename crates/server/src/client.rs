@@ -17,8 +17,8 @@ use crate::{
 /// The maximum grace period, in seconds.
 const MAX_GRACE: u64 = 3600;
 
-/// What happens to a run when its client leaves before the end of the response. A run that waits for
-/// a decision goes on waiting.
+/// The effect on a run if its client leaves before the end of the response. A run that waits for a
+/// decision goes on waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDisconnect {
@@ -28,7 +28,7 @@ pub(crate) enum OnDisconnect {
     Continue,
 }
 
-/// What happens to a run when its client leaves, with the grace period.
+/// The effect of a lost client, with the grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disconnect {
     Continue,

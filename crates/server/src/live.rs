@@ -72,8 +72,8 @@ impl LiveRuns {
         lock(&self.runs).get(&(tenant.to_owned(), run.to_owned())).cloned()
     }
 
-    /// Waits for the turn to acquire a run. Otherwise, this process could be the owner in whose way
-    /// it is.
+    /// Waits for the turn to acquire a run, in the order of the calls. Two tasks of one process do not
+    /// compete for its lease.
     pub(crate) async fn turn(&self, tenant: &str, run: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = lock(&self.turns);

@@ -190,6 +190,12 @@ pub(crate) async fn start_or_send(
     on_active: OnActive,
     queue: Queue,
 ) -> Result<StartOutcome, ApiError> {
+    // The waiting questions of a session start in their order. No run has an id with a slash.
+    let place = format!("session/{}", key.id());
+    let _turn = match (queue, on_active) {
+        (Queue::OwnRun, OnActive::Enqueue) => Some(stored.live().turn(key.tenant(), &place).await),
+        _ => None,
+    };
     let mut attempts = 0;
     while attempts < ATTEMPTS {
         attempts += 1;
@@ -448,7 +454,7 @@ pub(crate) struct RunEventsQuery {
     #[serde(default, deserialize_with = "query_number")]
     #[param(minimum = 0, maximum = 9007199254740991_u64)]
     after: Option<u64>,
-    /// What happens to the run when this client leaves. Default: `continue`.
+    /// The effect on the run if this client leaves. Default: `continue`.
     on_disconnect: Option<OnDisconnect>,
     /// The seconds before the run is cancelled. It goes on if another client reads its events by
     /// then. Default: 0.

@@ -1,10 +1,10 @@
 //! Runs whose every step is stored.
 
+mod abandoned;
 mod driver;
 mod error;
 mod slots;
 mod state;
-mod sweep;
 
 use std::{
     num::NonZeroUsize,
@@ -33,7 +33,7 @@ use crate::{
     metrics::InProgress,
     sse::error_event,
 };
-use driver::{Driven, Signals};
+use driver::{RunGuard, Signals};
 use state::{ended_messages, is_key_of, key_of, new_id, received_event, state_of};
 
 pub(crate) use driver::InboxMessage;
@@ -330,13 +330,13 @@ impl StoredAgent {
         match self.resume_now(tenant, run, context, None).await {
             // The driver of the run reads the decision before the run waits.
             Err(StoredRunError::Store(StoreError::Owned { .. } | StoreError::RunOver(_))) => Ok(()),
-            resumed => self.left_to_the_sweep(resumed),
+            resumed => self.accept_unavailable(resumed),
         }
     }
 
-    /// Returns `Ok` for a run that is stored, and that this process cannot drive at this time. The
-    /// next look for abandoned runs finds it, here or in another process.
-    fn left_to_the_sweep(&self, resumed: Result<(), StoredRunError>) -> Result<(), StoredRunError> {
+    /// Returns `Ok` for a stored run that this process cannot drive at this time.
+    /// [`keep_abandoned_running`](Self::keep_abandoned_running) finds it, here or in another process.
+    fn accept_unavailable(&self, resumed: Result<(), StoredRunError>) -> Result<(), StoredRunError> {
         match resumed {
             Err(StoredRunError::Overloaded | StoredRunError::ShuttingDown) => Ok(()),
             resumed => resumed,
@@ -431,7 +431,7 @@ impl StoredAgent {
             true => self.resume_decided(tenant, run, None).await,
             false if saved.is_ok() => {
                 let resumed = self.resume_now(tenant, run, RunContext::default(), None).await;
-                self.left_to_the_sweep(resumed)?;
+                self.accept_unavailable(resumed)?;
             }
             false => {}
         }
@@ -534,15 +534,15 @@ impl StoredAgent {
         let live = LiveRun { inbox, cancellation, ended, client_gone: CancellationToken::new() };
         self.0.live.insert(key.tenant(), &lease.run, live.clone());
         let (tenant, id) = (lease.tenant.clone(), lease.run.clone());
-        let driven = Driven { stored: self.clone(), tenant, id, live };
+        let guard = RunGuard { stored: self.clone(), tenant, id, live };
         self.0.tasks.spawn(async move {
-            let active = driven.stored.0.slots.active.as_ref().map(InProgress::add_one);
-            let signals = Signals { inbox: received, client_gone: driven.live.client_gone.clone() };
-            let is_suspended = driven.stored.drive(&key, run, lease, context, signals).await;
+            let active = guard.stored.0.slots.active.as_ref().map(InProgress::add_one);
+            let signals = Signals { inbox: received, client_gone: guard.live.client_gone.clone() };
+            let is_suspended = guard.stored.drive(&key, run, lease, context, signals).await;
             drop(active);
             if is_suspended {
-                let (stored, tenant, id) = (driven.stored.clone(), driven.tenant.clone(), driven.id.clone());
-                drop(driven);
+                let (stored, tenant, id) = (guard.stored.clone(), guard.tenant.clone(), guard.id.clone());
+                drop(guard);
                 stored.resume_decided(&tenant, &id, slot).await;
             }
         });

@@ -47,15 +47,16 @@ pub(super) struct Signals {
     pub(super) client_gone: CancellationToken,
 }
 
-/// A run that this process drives. Dropping it, also by a panic, reports its end.
-pub(super) struct Driven {
+/// The guard of a run that this process drives. Dropping it, also by a panic, reports the end of the
+/// run.
+pub(super) struct RunGuard {
     pub(super) stored: StoredAgent,
     pub(super) tenant: String,
     pub(super) id: String,
     pub(super) live: LiveRun,
 }
 
-impl Drop for Driven {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.stored.0.live.remove(&self.tenant, &self.id, &self.live);
         self.live.ended.cancel();

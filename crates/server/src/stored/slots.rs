@@ -9,7 +9,7 @@ use crate::metrics::InProgress;
 /// The default maximum number of runs that a process drives at once.
 pub(crate) const MAX_RUNS: usize = 512;
 
-/// What bounds and counts the runs in progress.
+/// The bound and the count of the runs in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct RunSlots {
     /// A permit for each run and each direct call in progress.
