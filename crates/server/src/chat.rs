@@ -22,12 +22,11 @@ use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
 
 use crate::{
+    body::read_json,
     client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, ErrorBody, Failures},
     runs::{OnActive, Queue, RunBody, StartOutcome, describe, start_or_send},
-    server::{
-        Caller, OfferedTools, Shared, objects, read_json, reject_request_key, request_key, whole_number,
-    },
+    server::{Caller, OfferedTools, Shared, reject_request_key, request_key},
     sse,
     stored::{RunRequest, StoredAgent},
 };
@@ -40,7 +39,6 @@ const NEEDS_SESSION: &str = "a call needs a decision: send a `session_id`, so th
 pub(crate) struct ChatRequest {
     /// The last message is the question, of the role `user`. With a session, the others are ignored:
     /// the store has the earlier conversation.
-    #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
     /// The conversation in which the question and the answer are stored.
@@ -65,7 +63,7 @@ pub(crate) struct ChatRequest {
     on_disconnect: Option<OnDisconnect>,
     /// The seconds before the run is cancelled. It goes on if the conversation has another reader by
     /// then. Default: 0.
-    #[serde(default, deserialize_with = "whole_number")]
+    #[serde(default)]
     #[schema(minimum = 0, maximum = 3600)]
     grace_seconds: u64,
 }

@@ -23,12 +23,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
+    body::read_json,
     chat::{ChatMessage, offered},
     client::{ClientGuard, Disconnect, OnDisconnect},
     error::{ApiError, Failures},
-    server::{
-        Caller, OfferedTools, PathSession, Shared, object, objects, query_number, read_json, request_key,
-    },
+    server::{Caller, OfferedTools, PathSession, Shared, query_number, request_key},
     sse,
     stored::{RunRequest, StoredAgent, StoredRunError, failure_of, load},
 };
@@ -53,7 +52,6 @@ pub(crate) enum OnActive {
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartRequest {
     /// The new messages.
-    #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
     /// `true` offers the tools to the model. Default: `true`.
@@ -341,7 +339,6 @@ pub(crate) struct DecisionRequest {
     /// …}`; for an external tool `{"type": "output", "output": {"content": [{"type": "text", "text": …}]}}`
     /// or `{"type": "failed", "message": …}`; for a question `{"type": "input", "value": …}`; and
     /// `{"type": "nested", "decisions": {…}}` by call id, for the calls of an agent inside a call.
-    #[serde(deserialize_with = "object")]
     #[schema(value_type = Object)]
     decision: Decision,
 }

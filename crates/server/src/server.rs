@@ -19,10 +19,7 @@ use haft_mcp::{HttpServiceConfig, McpServer, McpService};
 use haft_react::{AgentBuildError, Extension, ReactAgent, ReactAgentBuilder, hook::EarlierTurns};
 use haft_session::{RequestKey, Retention, SessionKey, SessionStore};
 use opentelemetry_sdk::metrics::{MeterProviderBuilder, SdkMeterProvider};
-use serde::{
-    Deserialize as _, Deserializer,
-    de::{DeserializeOwned, Error as _},
-};
+use serde::{Deserialize as _, Deserializer, de::Error as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -452,50 +449,8 @@ pub(crate) fn reject_request_key(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Reads the JSON body of a request. The error has the place of the fault.
-pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    // `serde` would read an array as an object.
-    if body.trim_ascii_start().starts_with(b"[") {
-        return Err(ApiError::invalid("invalid body: expected a JSON object, found an array"));
-    }
-    serde_json::from_slice(body).map_err(|error| ApiError::invalid(format!("invalid body: {error}")))
-}
-
-/// Reads a member that is a JSON object.
-pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
-    let members = serde_json::Map::deserialize(deserializer)?;
-    serde_json::from_value(members.into()).map_err(D::Error::custom)
-}
-
-/// Reads a member that is a list of JSON objects.
-pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    let items: Vec<serde_json::Map<String, serde_json::Value>> = Vec::deserialize(deserializer)?;
-    let items = items.into_iter().map(|members| serde_json::from_value(members.into()));
-    items.collect::<Result<_, _>>().map_err(D::Error::custom)
-}
-
 /// The largest integer that all JSON parsers read exactly (RFC 8259, section 6).
 const MAX_INTEGER: u64 = (1 << 53) - 1;
-
-/// Reads an integer of a body, also one that is written as `3.0`: JSON Schema permits it (draft
-/// 2020-12, validation, section 6.1.1).
-pub(crate) fn whole_number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned,
-{
-    let mut value = serde_json::Value::deserialize(deserializer)?;
-    if let Some(number) = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0) {
-        // `Display` of an integral float has no fraction.
-        value = number.to_string().parse::<u64>().map_or(value, Into::into);
-    }
-    if value.as_u64().is_some_and(|number| number > MAX_INTEGER) {
-        return Err(D::Error::custom(format!("the maximum is {MAX_INTEGER}")));
-    }
-    serde_json::from_value(value).map_err(D::Error::custom)
-}
 
 /// Reads an integer of a query.
 pub(crate) fn query_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
+    body::read_json,
     error::{ApiError, Failures},
-    server::{Caller, PathSession, Shared, query_number, read_json, whole_number},
+    server::{Caller, PathSession, Shared, query_number},
 };
 
 /// The maximum number of items in a list.
@@ -218,7 +219,6 @@ pub(crate) struct ForkRequest {
     #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._:-]{0,127}$")]
     to: String,
     /// The position of the last entry to copy. Default: all.
-    #[serde(default, deserialize_with = "whole_number")]
     #[schema(minimum = 0, maximum = 9007199254740991_u64)]
     until: Option<u64>,
 }
@@ -245,7 +245,6 @@ pub(crate) async fn fork(
 #[serde(deny_unknown_fields)]
 pub(crate) struct RewindRequest {
     /// The position of the last entry that the conversation keeps. 0 is the start.
-    #[serde(deserialize_with = "whole_number")]
     #[schema(minimum = 0, maximum = 9007199254740991_u64)]
     to: u64,
 }

@@ -20,8 +20,9 @@ use serde_json::{Value, value::RawValue};
 use utoipa::ToSchema;
 
 use crate::{
+    body::read_json,
     error::{ApiError, ErrorBody, Failures},
-    server::{Caller, OfferedTools, Shared, read_json, reject_request_key},
+    server::{Caller, OfferedTools, Shared, reject_request_key},
 };
 
 /// A list of tools.
@@ -124,13 +125,13 @@ pub(crate) async fn call(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     reject_request_key(&headers)?;
-    let body = if body.is_empty() { Bytes::from_static(b"null") } else { body };
-    let CallRequest { arguments } = read_json::<Option<CallRequest>>(&body)?.unwrap_or_default();
+    let body = body.trim_ascii();
+    let request = match body.is_empty() || body == b"null" {
+        true => CallRequest::default(),
+        false => read_json(body)?,
+    };
     // The text as received: a number keeps all its digits.
-    let arguments = arguments.as_deref().map_or("{}", RawValue::get);
-    if !arguments.starts_with('{') {
-        return Err(ApiError::invalid("invalid body: `arguments` must be an object"));
-    }
+    let arguments = request.arguments.as_deref().map_or("{}", RawValue::get);
     let _slot = shared.take_slot()?;
     let cx = ToolContext::new(Arc::new(caller.context(OfferedTools::default())), "call_1");
     // If the client leaves, the future is dropped, and the call is cancelled.

@@ -68,11 +68,15 @@ async fn tools_are_off_by_default() {
     for (body, expected) in [
         (question("Hi.", &json!({"use_tools": true, "available_tools": ["x"]})), "Tool 'x' not found"),
         (question("Hi.", &json!({"use_memory": true})), "`use_memory` needs a `session_id`"),
-        (json!({"messages": []}), "`messages` must end with"),
-        (json!({"messages": [{"role": "tool", "content": ""}]}), "invalid body: unknown variant `tool`"),
-        (json!({"message": "Hi."}), "invalid body: unknown field `message`"),
-        (json!([[{"role": "user", "content": "Hi."}]]), "invalid body: expected a JSON object"),
-        (json!({"messages": [["user", "Hi."]]}), "invalid body: invalid type: sequence, expected a map"),
+        (json!({"messages": []}), "invalid body: /messages: expected at least 1 item"),
+        (json!({"messages": [{"role": "assistant", "content": ""}]}), "`messages` must end with"),
+        (json!({"messages": [{"role": "tool", "content": ""}]}), "invalid body: /messages/0/role: "),
+        (json!({"message": "Hi."}), "invalid body: /: "),
+        (json!([[{"role": "user", "content": "Hi."}]]), "invalid body: /: expected object, received array"),
+        (
+            json!({"messages": [["user", "Hi."]]}),
+            "invalid body: /messages/0: expected object, received array",
+        ),
     ] {
         let (status, error) = send(server.post("/chat", &body)).await;
         assert_eq!(status, 422, "{error}");
