@@ -210,7 +210,7 @@ async fn answer_stored(
         StartOutcome::Repeated(_) => None,
         _ => Some(before),
     };
-    let (run, tenant) = (started.into_run(), key.tenant().to_owned());
+    let (run, tenant) = (started.run().to_owned(), key.tenant().to_owned());
     if request.stream && is_driven {
         return Ok(sse::events_of(stored, key, Some(run), after, guard).into_response());
     }

@@ -60,9 +60,7 @@ impl ClientGuard {
     pub(crate) fn new(disconnect: Disconnect, live: LiveRun, stored: &StoredAgent, key: &SessionKey) -> Self {
         Self { disconnect, live, feed: stored.live().feed(key), closing: stored.live().closing().clone() }
     }
-}
 
-impl ClientGuard {
     /// Lets the run continue, because the server ends the response.
     pub(crate) fn disarm(mut self) {
         self.disconnect = Disconnect::Continue;

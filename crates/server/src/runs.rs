@@ -106,15 +106,12 @@ pub(crate) async fn start(
     let request = request_key(&headers, &format!("/sessions/{}/runs", key.id()), &body)?;
     let tools = offered(&shared, &caller, use_tools, available_tools).await?;
     let messages: Vec<_> = messages.into_iter().map(ChatMessage::into_message).collect();
-    if messages.is_empty() {
-        return Err(ApiError::invalid("`messages` is empty"));
-    }
     let mut new = RunRequest { messages, context: caller.context(tools), ..RunRequest::default() };
     new.key = request;
     let started = start_or_send(&stored, &key, new, on_active, Queue::ActiveRun).await?;
     let is_new = started.is_new();
     let status = if is_new { StatusCode::CREATED } else { StatusCode::ACCEPTED };
-    let body = StartedRun { run_id: started.into_run(), session_id: key.id().to_owned(), is_new };
+    let body = StartedRun { run_id: started.run().to_owned(), session_id: key.id().to_owned(), is_new };
     Ok((status, Json(body)).into_response())
 }
 
@@ -134,12 +131,6 @@ impl StartOutcome {
     }
 
     pub(crate) fn run(&self) -> &str {
-        match self {
-            Self::New(run) | Self::Sent(run) | Self::Repeated(run) => run,
-        }
-    }
-
-    pub(crate) fn into_run(self) -> String {
         match self {
             Self::New(run) | Self::Sent(run) | Self::Repeated(run) => run,
         }

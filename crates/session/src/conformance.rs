@@ -324,7 +324,7 @@ async fn request_is_handled_once(store: &dyn SessionStore) -> Outcome {
     }
 }
 
-/// The store deletes the oldest events of a session at some time, and says so.
+/// The store deletes the oldest events of a session, and reading them is an error.
 async fn events_are_bounded(store: &dyn SessionStore) -> Outcome {
     let key = key("many-events")?;
     store.create(&key, None).await?;

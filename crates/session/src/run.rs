@@ -49,11 +49,11 @@ pub struct NewRun {
 pub struct RequestKey {
     /// The id that the client has chosen, unique for its tenant. It is known as long as the run.
     pub id: String,
-    /// A hash of the content. With another content, the request is another one, and an error.
+    /// A hash of the content. The same id with another hash is an error.
     pub fingerprint: String,
 }
 
-/// A run in a list.
+/// A run without its state and its conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSummary {

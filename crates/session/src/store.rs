@@ -158,7 +158,7 @@ pub trait SessionStore: Send + Sync {
     /// Fails with [`StoreError::SessionNotFound`] if there is no session.
     async fn active_run(&self, key: &SessionKey) -> Result<Option<String>, StoreError>;
 
-    /// Returns the runs of all tenants that nobody continues, as pairs of a tenant and an id, the
+    /// Returns the runs of all tenants that no process continues, as pairs of a tenant and an id, the
     /// oldest first, at most `limit`: active ones without an owner, because their processes have
     /// ended, and suspended ones with a decision since the last write of their state.
     ///
