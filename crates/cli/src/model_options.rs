@@ -4,7 +4,7 @@ use std::{str::FromStr, sync::Arc};
 
 use clap::Args;
 use haft_core::ChatModel;
-use haft_openai::ChatCompletions;
+use haft_openai::{BuildError, ChatCompletions, HttpBuildError};
 
 use crate::{error::CliError, spinner::Spinner};
 
@@ -79,7 +79,7 @@ fn open_openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>,
         builder = builder.base_url(base_url);
     }
     let model = builder.build().map_err(|error| match error {
-        haft_openai::BuildError::InvalidBaseUrl { .. } if base_url.is_some() => {
+        BuildError::Http(HttpBuildError::InvalidBaseUrl { .. }) if base_url.is_some() => {
             CliError::usage(error.to_string())
         }
         error => CliError::from_error(&error),

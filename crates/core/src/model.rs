@@ -1,10 +1,12 @@
 //! The [`ChatModel`] trait, and its requests, replies and errors.
 
+pub mod adapter;
 mod call_accumulator;
 mod call_ids;
 mod canonical;
 mod chat_model_ext;
 mod error;
+mod hosted_tool;
 mod priced;
 mod profile;
 mod request;
@@ -19,6 +21,7 @@ pub use call_accumulator::{CallAccumulator, CallPiece};
 pub use call_ids::{CallIdFormat, CallIds, KeptIds};
 pub use chat_model_ext::ChatModelExt;
 pub use error::{ModelError, ModelFailure, TimeoutPhase};
+pub use hosted_tool::{FileSearch, HostedMcpServer, HostedTool, HostedToolKind, WebSearch};
 pub use priced::PricedModel;
 pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};

@@ -66,6 +66,7 @@ impl Dialect for NativeCalls {
             tool_choice,
             response_format: ResponseFormat::Text,
             settings: prompt.settings.clone(),
+            ..ChatRequest::default()
         }
     }
 

@@ -220,6 +220,7 @@ fn partial_text(text: String) -> AssistantMessage {
 #[async_trait]
 impl ChatModel for LangChainModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        request.check_hosted_tools(&self.profile)?;
         if self.format.is_none() {
             return self.generate(request).await;
         }
@@ -233,6 +234,9 @@ impl ChatModel for LangChainModel {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        if let Err(error) = request.check_hosted_tools(&self.profile) {
+            return stream::iter([Err(error)]).boxed();
+        }
         let reader = match self.format {
             Some(StreamFormat::Events) => return self.generate_stream(request).boxed(),
             Some(StreamFormat::OpenAi) => Reader::openai(),

@@ -146,6 +146,7 @@ impl LocalModel {
 #[async_trait]
 impl ChatModel for LocalModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        request.check_hosted_tools(&self.profile)?;
         let mut events = self.worker.submit(request.clone()).await?;
         while let Some(event) = events.recv().await {
             if let ChatEvent::Finished(response) = event? {
@@ -158,6 +159,9 @@ impl ChatModel for LocalModel {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        if let Err(error) = request.check_hosted_tools(&self.profile) {
+            return stream::iter([Err(error)]).boxed();
+        }
         let events = async move {
             match self.worker.submit(request.clone()).await {
                 Ok(events) => {

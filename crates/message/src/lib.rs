@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod content;
+mod hosted;
 pub mod message;
 mod timestamp;
 pub mod usage;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use haft_schema::memo::TypeMemo;
 
+pub use crate::hosted::{Citation, HostedCall};
 pub use provider_data::ProviderData;
 pub use transcript::{Transcript, TranscriptView};
 
@@ -81,6 +82,12 @@ pub struct AssistantMessage {
     /// The model's explanation, if it declined to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
+    /// The calls of hosted tools that the provider has executed, in the order of the reply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosted_calls: Vec<HostedCall>,
+    /// The sources that the answer cites.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub citations: Vec<Citation>,
     /// Opaque data from the provider. Later requests to the same provider send it back unchanged,
     /// together with this message.
     #[serde(skip_serializing_if = "ProviderData::is_empty")]

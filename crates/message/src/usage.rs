@@ -34,8 +34,15 @@ pub struct Usage {
     pub output_tokens: u64,
     /// The number of input tokens that the provider read from its prompt cache.
     pub cached_input_tokens: u64,
+    /// The number of input tokens that the provider wrote to its prompt cache, at the price of a
+    /// write. They are included in `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
     /// The number of output tokens used for reasoning.
     pub reasoning_tokens: u64,
+    /// The number of requests to hosted tools, such as web searches, that the provider bills.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hosted_tool_requests: u64,
     /// The number of requests whose tokens were not reported, including failed requests. Their
     /// tokens are not included in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
@@ -103,7 +110,9 @@ impl Usage {
             input_tokens: counts(self.input_tokens, other.input_tokens),
             output_tokens: counts(self.output_tokens, other.output_tokens),
             cached_input_tokens: counts(self.cached_input_tokens, other.cached_input_tokens),
+            cache_write_tokens: counts(self.cache_write_tokens, other.cache_write_tokens),
             reasoning_tokens: counts(self.reasoning_tokens, other.reasoning_tokens),
+            hosted_tool_requests: counts(self.hosted_tool_requests, other.hosted_tool_requests),
             unreported_requests: counts(self.unreported_requests, other.unreported_requests),
             cost: costs(self.cost, other.cost),
             priced_requests: counts(self.priced_requests, other.priced_requests),

@@ -173,6 +173,7 @@ fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
         supports_audio: one.supports_audio && other.supports_audio,
         supports_files: one.supports_files && other.supports_files,
         context_window: one.context_window.into_iter().chain(other.context_window).min(),
+        hosted_tools: one.hosted_tools.into_iter().filter(|tool| other.hosted_tools.contains(tool)).collect(),
     }
 }
 

@@ -41,15 +41,16 @@
 //! ```
 
 use haft_core::{
-    ToolCall, ToolDefinition, ToolResult, content::Content, model::ModelError, schema::SchemaTarget,
+    ToolCall, ToolDefinition, ToolResult,
+    content::Content,
+    model::{
+        ModelError,
+        adapter::{encode_result_content, provider_schema, required_string, with_description},
+    },
+    schema::SchemaTarget,
     toolset::ToolList,
 };
 use serde_json::{Value, json};
-
-use crate::{
-    format::provider_schema,
-    tool_json::{encode_result_content, required_string, with_description},
-};
 
 /// Encodes a tool for the Messages API. The input schema is converted to [`SchemaTarget::OpenAi`]:
 /// alternatives such as `anyOf` at the root are merged into one object, because the API rejects

@@ -7,8 +7,6 @@
 mod content;
 mod input;
 mod message;
-#[cfg(feature = "client")]
-mod response_schema;
 mod tool;
 
 use std::sync::{
@@ -20,7 +18,7 @@ use haft_core::model::CallIds;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::origin::Origin;
+use haft_core::model::adapter::Origin;
 
 pub(crate) use content::{Medium, REMOTE_IMAGE, UNNAMED_DOCUMENT, remote_image_url};
 pub(crate) use input::{Input, encode_tool_result};
@@ -30,15 +28,12 @@ pub(crate) use message::EncodedMessages;
 pub(crate) use message::encode_message_with;
 pub(crate) use message::valid_name;
 pub use message::{encode_message, encode_messages};
-#[cfg(feature = "client")]
-pub(crate) use response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
 pub use tool::{
     EncodedTools, encode_strict_tool, encode_strict_tools, encode_tool, encode_tool_for_target, encode_tools,
     encode_tools_for_target,
 };
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
-pub(crate) use tool::{provider_schema, provider_schemas};
 
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,12 +43,15 @@
 //! ```
 
 use haft_core::{
-    ToolCall, ToolDefinition, ToolResult, model::ModelError, schema::SchemaTarget, toolset::ToolList,
+    ToolCall, ToolDefinition, ToolResult,
+    model::{
+        ModelError,
+        adapter::{provider_schema, required_string, with_description},
+    },
+    schema::SchemaTarget,
+    toolset::ToolList,
 };
 use serde_json::{Map, Value, json};
-
-use crate::format::provider_schema;
-use crate::tool_json::{required_string, with_description};
 
 /// Encodes a tool as a function declaration, with the unchanged schema in the field
 /// `parametersJsonSchema`. A tool without parameters is encoded without a schema.

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 pub mod anthropic;
-mod api_error;
 #[cfg(feature = "client")]
 mod client;
 mod format;
@@ -9,10 +8,8 @@ pub mod gemini;
 pub mod history;
 #[cfg(feature = "async-openai")]
 pub mod interop;
-mod origin;
 mod reply;
 pub mod responses;
-mod tool_json;
 mod wire;
 
 #[cfg(feature = "client")]
@@ -24,4 +21,6 @@ pub use format::{
     EncodedTools, encode_message, encode_messages, encode_strict_tool, encode_strict_tools, encode_tool,
     encode_tool_for_target, encode_tools, encode_tools_for_target,
 };
+#[cfg(feature = "client")]
+pub use haft_http::model::BuildError as HttpBuildError;
 pub use reply::{decode_message, decode_response, decode_tool_calls};

@@ -1,9 +1,6 @@
 //! Decoding of assistant messages and replies.
 
-mod accumulator;
-mod call_accumulator;
 mod chat_accumulator;
-mod finish_reason;
 mod opaque_fields;
 mod responses_accumulator;
 #[cfg(feature = "client")]
@@ -14,22 +11,19 @@ mod tests;
 use haft_core::{
     ToolCall,
     message::AssistantMessage,
-    model::{ChatResponse, ModelError},
+    model::{
+        ChatResponse, ModelError,
+        adapter::{check_names, error_in_place_of_reply, excerpt},
+    },
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    api_error::{error_in_place_of_reply, excerpt},
-    wire::{Completion, WireMessage},
-};
+use crate::wire::{Completion, WireMessage};
 
-use accumulator::check_names;
 pub(crate) use chat_accumulator::ChatAccumulator;
 pub(crate) use opaque_fields::CHAT_DATA_KEY;
 pub(crate) use responses_accumulator::{RESPONSES_DATA_KEY, ResponsesAccumulator, TEXT_SEPARATOR};
-#[cfg(feature = "client")]
-pub(crate) use stream_accumulator::{StreamAccumulator, decode_error};
 
 /// Decodes the message of a Chat Completions reply (`choices[0].message`).
 ///

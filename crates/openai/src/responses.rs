@@ -43,16 +43,18 @@ use std::sync::Arc;
 
 use haft_core::{
     Message, ToolCall, ToolDefinition, ToolResult,
-    model::{ChatResponse, ModelError},
+    model::{
+        ChatResponse, ModelError,
+        adapter::{provider_schema, provider_schemas, required_string, with_description},
+    },
     schema::{ProviderSchema, SchemaTarget},
     toolset::ToolList,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    format::{EncodingOptions, Input, encode_tool_result, provider_schema, provider_schemas},
+    format::{EncodingOptions, Input, encode_tool_result},
     reply::decode_responses_body,
-    tool_json::{required_string, with_description},
 };
 
 /// Encodes a tool for the Responses API with `strict: false`. The field is required because this

@@ -10,7 +10,6 @@ mod event;
 #[cfg(feature = "client")]
 mod invalid_items;
 mod lenient_value;
-pub(crate) mod surrogates;
 #[cfg(all(test, feature = "client"))]
 mod tests;
 mod usage;
@@ -18,16 +17,15 @@ mod wire_calls;
 
 use std::mem;
 
-use haft_core::usage::Usage;
+use haft_core::{model::CallPiece, usage::Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api_error::contains_error;
+use haft_core::model::adapter::{contains_error, surrogates};
 
 #[cfg(feature = "client")]
 pub(crate) use event::ResponsesEvent;
 pub(crate) use lenient_value::{LenientObject, LenientValue};
-pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, merge_usage, parse_usage};
 use wire_calls::WireCalls;
 
@@ -55,7 +53,7 @@ pub(crate) struct Completion {
     #[serde(skip)]
     pub(crate) body: Option<Value>,
     /// `true` if strings may contain private-use characters in place of lone surrogates: see
-    /// [`SurrogateJoiner`].
+    /// [`SurrogateJoiner`](surrogates::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,
 }
@@ -263,6 +261,20 @@ pub(crate) struct WireCall {
     pub(crate) id: LenientValue,
     pub(crate) extra_content: Option<Box<Value>>,
     pub(crate) function: Option<WireFunction>,
+}
+
+impl WireCall {
+    /// Returns the piece of the call, and the opaque data that is sent back with it.
+    pub(crate) fn into_piece(self) -> (CallPiece, Option<Value>) {
+        let function = self.function.unwrap_or_default();
+        let piece = CallPiece {
+            index: self.index.to_number(),
+            id: self.id.into_non_empty(),
+            name: function.name.into_non_empty(),
+            arguments: function.arguments.into_text().unwrap_or_default(),
+        };
+        (piece, self.extra_content.map(|extra| *extra).filter(|extra| !extra.is_null()))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -24,7 +24,7 @@ use haft_core::{
     agent::{AgentError, RunStart},
     call::BoxError,
     export::async_trait,
-    model::ChatModelExt as _,
+    model::{ChatModelExt as _, HostedTool},
     tool::{HostState, RunContext},
     usage::Prices,
 };
@@ -93,6 +93,7 @@ struct AgentInner {
     /// The tools without their queues.
     own_tools: Toolset,
     tools: Toolset,
+    hosted_tools: Arc<[HostedTool]>,
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,

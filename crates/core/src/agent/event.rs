@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::RunOutput;
 use crate::{
     call::{PendingCall, ToolCall, ToolResult},
+    message::HostedCall,
     tool::Progress,
     usage::Usage,
 };
@@ -65,6 +66,18 @@ pub enum RunEvent {
     PartialOutput {
         /// The output, or its beginning.
         value: Value,
+    },
+    /// The provider started a call of a [hosted tool](crate::model::HostedTool).
+    HostedCallStarted {
+        /// The id of the call, from the provider.
+        id: String,
+        /// The name of the tool, as in [`HostedCall::tool`].
+        tool: String,
+    },
+    /// The provider finished a call of a [hosted tool](crate::model::HostedTool).
+    HostedCallFinished {
+        /// The call, with its output if the provider sends it.
+        call: HostedCall,
     },
     /// The reply to a model request is complete.
     RequestFinished {

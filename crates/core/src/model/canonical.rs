@@ -13,7 +13,8 @@ use crate::{
 
 impl ChatRequest {
     /// Returns the canonical JSON form of the request, for comparisons with other requests. It
-    /// contains the instructions, messages, tools, tool choice, response format and settings.
+    /// contains the instructions, messages, tools, hosted tools, tool choice, response format and
+    /// settings.
     ///
     /// Call ids are replaced by numbers. Timestamps, metadata and provider data are omitted.
     /// Requests with the same content therefore have the same canonical form in every run. The
@@ -29,6 +30,9 @@ impl ChatRequest {
         let tools: Vec<_> = self.tools.tools().iter().map(|it| tool_to_json(it.definition())).collect();
         if !tools.is_empty() {
             parts.insert("tools".to_owned(), Value::Array(tools));
+        }
+        if !self.hosted_tools.is_empty() {
+            parts.insert("hosted_tools".to_owned(), json!(&*self.hosted_tools));
         }
         if self.tool_choice != ToolChoice::Auto {
             parts.insert("tool_choice".to_owned(), json!(self.tool_choice));

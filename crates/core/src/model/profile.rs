@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use super::HostedToolKind;
+
 /// The name and the capabilities of a model. Agents and provider adapters adjust their requests to
 /// these capabilities. In JSON, the field names do not have the prefix `supports_`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub struct ModelProfile {
     /// The maximum total number of tokens in a request and its reply. `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
+    /// The hosted tools that the model can use through its adapter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosted_tools: Vec<HostedToolKind>,
 }
 
 impl ModelProfile {
@@ -37,6 +42,7 @@ impl ModelProfile {
             supports_audio: false,
             supports_files: false,
             context_window: None,
+            hosted_tools: Vec::new(),
         }
     }
 }

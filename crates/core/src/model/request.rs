@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::HostedTool;
 use crate::{
     call::ToolResult,
     message::{Message, TranscriptView},
@@ -32,6 +33,9 @@ pub struct ChatRequest {
     pub messages: TranscriptView,
     /// The tools that are offered to the model.
     pub tools: ToolList,
+    /// The tools that the provider executes. If the model has not all of them, the request fails with
+    /// [`ModelError::Unsupported`](super::ModelError::Unsupported).
+    pub hosted_tools: Arc<[HostedTool]>,
     /// The rule for tool calls in the reply: optional, forbidden or required.
     pub tool_choice: ToolChoice,
     /// The required format of the reply text.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::message::AssistantMessage;
+use crate::message::{AssistantMessage, HostedCall};
 use crate::usage::Usage;
 
 /// A complete reply from a model.
@@ -33,16 +33,29 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a streamed reply. The reasoning and the text are one
-    /// delta each, if present. Each tool call is a [`ChatEvent::ToolCallStarted`] and one delta
+    /// Converts the reply into the events of a streamed reply. The calls of hosted tools are first.
+    /// The reasoning and the text are one delta each, if present. Each tool call is a [`ChatEvent::ToolCallStarted`] and one delta
     /// with all arguments. The last event is [`ChatEvent::Finished`].
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
         let text = text.map(|text| ChatEvent::TextDelta { text });
         let calls: Vec<_> = self.message.tool_calls.iter().enumerate().flat_map(call_events).collect();
-        reasoning.into_iter().chain(text).chain(calls).chain([ChatEvent::Finished(Box::new(self))])
+        let hosted: Vec<_> = self.message.hosted_calls.iter().flat_map(hosted_call_events).collect();
+        hosted
+            .into_iter()
+            .chain(reasoning)
+            .chain(text)
+            .chain(calls)
+            .chain([ChatEvent::Finished(Box::new(self))])
     }
+}
+
+fn hosted_call_events(call: &HostedCall) -> [ChatEvent; 2] {
+    [
+        ChatEvent::HostedCallStarted { id: call.id.clone(), tool: call.tool.clone() },
+        ChatEvent::HostedCallFinished { call: call.clone() },
+    ]
 }
 
 fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2] {
@@ -84,6 +97,18 @@ pub enum ChatEvent {
         index: usize,
         /// A piece of the arguments as JSON text.
         arguments: String,
+    },
+    /// The provider started a call of a hosted tool.
+    HostedCallStarted {
+        /// The id of the call, from the provider.
+        id: String,
+        /// The name of the tool, as in [`HostedCall::tool`].
+        tool: String,
+    },
+    /// The provider finished a call of a hosted tool.
+    HostedCallFinished {
+        /// The call, with its output if the provider sends it.
+        call: HostedCall,
     },
     /// The complete reply. This is the last event.
     Finished(Box<ChatResponse>),

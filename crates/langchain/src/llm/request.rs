@@ -76,6 +76,7 @@ pub(super) fn build(
             seed: options.seed.and_then(|seed| seed.try_into().ok()),
             parallel_tool_calls: None,
         },
+        ..ChatRequest::default()
     })
 }
 

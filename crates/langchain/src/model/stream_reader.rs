@@ -190,6 +190,7 @@ impl Accumulator {
             tool_calls: take(&mut self.calls).into_calls(),
             refusal: optional(take(&mut self.refusal)),
             provider_data,
+            ..AssistantMessage::default()
         }
     }
 

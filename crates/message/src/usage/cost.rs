@@ -100,23 +100,29 @@ pub struct Price {
     /// uncached input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
+    /// The price of a million input tokens written to the prompt cache. `None` selects the price of
+    /// uncached input tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
     /// The price of a million output tokens, including reasoning tokens.
     pub output: f64,
 }
 
 impl Price {
     /// Creates a price from `input` and `output`, the prices per million input and output tokens.
-    /// Cached input tokens have the price `input`.
+    /// Cached input tokens, and those written to the cache, have the price `input`.
     pub fn new(input: f64, output: f64) -> Self {
-        Self { input, cached_input: None, output }
+        Self { input, cached_input: None, cache_write: None, output }
     }
 
-    /// Returns the cost of `usage` at this price.
+    /// Returns the cost of `usage` at this price. Requests to hosted tools are not included.
     pub fn cost_of(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let written = usage.cache_write_tokens.min(usage.input_tokens - cached);
         let parts = [
-            (usage.input_tokens - cached, self.input),
+            (usage.input_tokens - cached - written, self.input),
             (cached, self.cached_input.unwrap_or(self.input)),
+            (written, self.cache_write.unwrap_or(self.input)),
             (usage.output_tokens, self.output),
         ];
         #[expect(clippy::cast_precision_loss, reason = "replies have fewer than 2^53 tokens")]

@@ -4,19 +4,16 @@ mod tests;
 mod build_client;
 mod environment;
 mod error;
-mod headers;
-mod http_client;
 mod server;
 mod settings;
 
-use std::{env, fmt, marker::PhantomData, time::Duration};
+use std::{env, fmt, marker::PhantomData};
 
 use haft_core::{model::ModelProfile, schema::SchemaTarget};
-use haft_http::model::{RetryPolicy, Timeouts};
+use haft_http::{http_option_setters, model::HttpOptions};
 use secrecy::SecretString;
-use serde_json::{Map, Value};
 
-use super::{provider::Provider, responses::ResponsesOptions, transport::Middleware};
+use super::{provider::Provider, responses::ResponsesOptions};
 
 use environment::Environment;
 
@@ -37,20 +34,13 @@ pub(super) use settings::ClientSettings;
 pub struct ModelBuilder<M> {
     model: String,
     provider: Option<Provider>,
-    base_url: Option<String>,
-    api_key: Option<SecretString>,
-    headers: Vec<(String, SecretString)>,
-    proxy: Option<SecretString>,
-    http_client: Option<reqwest::Client>,
-    middleware: Middleware,
-    timeouts: Timeouts,
-    retry: RetryPolicy,
+    /// The settings of the connection. The base URL and the key depend on the provider.
+    http: HttpOptions,
     profile: Option<ModelProfile>,
     sends_images: Option<bool>,
     uses_max_completion_tokens: Option<bool>,
     sends_reasoning: Option<bool>,
     effort: Option<String>,
-    extra_fields: Map<String, Value>,
     schema_target: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
@@ -64,20 +54,12 @@ impl<M> ModelBuilder<M> {
         Self {
             model,
             provider: None,
-            base_url: None,
-            api_key: None,
-            headers: Vec::new(),
-            proxy: None,
-            http_client: None,
-            middleware: Middleware::default(),
-            timeouts: Timeouts::default(),
-            retry: RetryPolicy::default(),
+            http: HttpOptions::default(),
             profile: None,
             sends_images: None,
             uses_max_completion_tokens: None,
             sends_reasoning: None,
             effort: None,
-            extra_fields: Map::new(),
             schema_target: None,
             environment: None,
             options: ResponsesOptions::default(),
@@ -124,7 +106,7 @@ impl<M> ModelBuilder<M> {
     /// the server may receive `OPENAI_API_KEY`.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
-        self.base_url = Some(base_url.into());
+        self.http.base_url = Some(base_url.into());
         self
     }
 
@@ -132,41 +114,11 @@ impl<M> ModelBuilder<M> {
     /// `api-key`, and an Entra token is sent as a bearer token. Many local servers require no key.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
-        self.api_key = Some(SecretString::from(api_key.into()));
+        self.http.api_key = Some(SecretString::from(api_key.into()));
         self
     }
 
-    /// Adds an HTTP header to each request. A header of the same name is replaced. A value of at
-    /// least 8 bytes is redacted in errors and logs.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), SecretString::from(value.into())));
-        self
-    }
-
-    /// Sets the timeouts of each request.
-    #[must_use]
-    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.timeouts = timeouts;
-        self
-    }
-
-    /// Sets the maximum number of retries after a transient error. Default: 3. The section
-    /// [limits](crate#limits) lists the transient errors.
-    #[must_use]
-    pub fn max_retries(mut self, retries: u32) -> Self {
-        self.retry.max_retries = retries;
-        self
-    }
-
-    /// Sets the wait before the first retry. Default: 0.5 s. The wait doubles with each further
-    /// retry, up to 20 s, and is never shorter than the server's `Retry-After`. A random time of up
-    /// to 50 % is added to each wait.
-    #[must_use]
-    pub fn first_retry_wait(mut self, wait: Duration) -> Self {
-        self.retry.first_wait = wait;
-        self
-    }
+    http_option_setters!();
 
     /// Sets the profile of the model. The name in the profile is sent as the `model` of each
     /// request. By default, the profile is derived from the model name. A model of an unknown
@@ -218,15 +170,6 @@ impl<M> ModelBuilder<M> {
     #[must_use]
     pub fn reasoning_effort(mut self, effort: impl Into<String>) -> Self {
         self.effort = Some(effort.into());
-        self
-    }
-
-    /// Adds a field to the body of each request. `build` returns an
-    /// [error](BuildError::ReservedField) for a field that haft sends itself, because the field
-    /// would appear twice.
-    #[must_use]
-    pub fn extra_field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.extra_fields.insert(name.into(), value.into());
         self
     }
 

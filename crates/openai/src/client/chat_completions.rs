@@ -8,11 +8,12 @@ use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
+use haft_http::model::ModelApi as _;
 use serde::Serialize;
 
 use self::request::Body;
 use super::{
-    Api, Client,
+    Api, Client, Model,
     builder::{BuildError, ModelBuilder},
     unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
@@ -49,7 +50,7 @@ use crate::reply::ChatAccumulator;
 /// Dropping the future or stream closes its connection. The server may already have generated and
 /// billed a part of the reply.
 #[derive(Clone)]
-pub struct ChatCompletions(Arc<Client<ChatCompletionsApi>>);
+pub struct ChatCompletions(Arc<Model<ChatCompletionsApi>>);
 
 /// A builder for [`ChatCompletions`].
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
@@ -119,7 +120,7 @@ impl ChatModel for ChatCompletions {
     }
 
     fn profile(&self) -> &ModelProfile {
-        self.0.profile()
+        self.0.api().profile()
     }
 }
 

@@ -3,11 +3,14 @@ mod tests;
 
 use std::{fmt, str::FromStr};
 
-use haft_core::{model::CallIdFormat, schema::SchemaTarget};
+use haft_core::{
+    model::{CallIdFormat, adapter::ResponseSchemaOptions},
+    schema::SchemaTarget,
+};
 use reqwest::Url;
 
 use super::profile::{is_of_anthropic, schema_target_of};
-use crate::format::{ReasoningField, ResponseSchemaOptions};
+use crate::format::ReasoningField;
 
 /// The most common JSON field for reasoning.
 pub(super) const REASONING_CONTENT_FIELD: &str = "reasoning_content";

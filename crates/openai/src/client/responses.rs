@@ -8,11 +8,12 @@ use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
+use haft_http::model::ModelApi as _;
 use serde::Serialize;
 
 use self::request::Body;
 use super::{
-    Api, Client,
+    Api, Client, Model,
     builder::{BuildError, ModelBuilder},
     unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
@@ -52,7 +53,7 @@ use crate::reply::ResponsesAccumulator;
 /// Dropping the future or stream closes its connection. The server may already have generated and
 /// billed a part of the reply.
 #[derive(Clone)]
-pub struct Responses(Arc<Client<ResponsesApi>>);
+pub struct Responses(Arc<Model<ResponsesApi>>);
 
 /// A builder for [`Responses`].
 pub type ResponsesBuilder = ModelBuilder<Responses>;
@@ -146,7 +147,7 @@ impl ChatModel for Responses {
     }
 
     fn profile(&self) -> &ModelProfile {
-        self.0.profile()
+        self.0.api().profile()
     }
 }
 

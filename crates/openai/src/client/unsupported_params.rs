@@ -6,6 +6,7 @@ mod tests;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use haft_core::model::ModelError;
+use haft_http::model::RequestError;
 
 /// The error of an HTTP request, and the request parameter that the error names.
 pub(super) struct ApiRejection {
@@ -80,6 +81,12 @@ impl UnsupportedParams {
     /// request. `accepted` and `rejected` are the sets of parameters that these requests omitted.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
+    }
+}
+
+impl From<RequestError> for ApiRejection {
+    fn from(RequestError { error, param, .. }: RequestError) -> Self {
+        Self { error, param }
     }
 }
 

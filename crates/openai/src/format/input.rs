@@ -7,7 +7,7 @@ use haft_core::{
     Message, ToolCall, ToolResult,
     content::Content,
     message::{AssistantMessage, MessageBody},
-    model::{KeptIds, later_system_text},
+    model::{KeptIds, adapter::encode_result_content, later_system_text},
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -21,10 +21,7 @@ use super::{
     message::valid_name,
     to_raw_json,
 };
-use crate::{
-    reply::{RESPONSES_DATA_KEY, TEXT_SEPARATOR},
-    tool_json::encode_result_content,
-};
+use crate::reply::{RESPONSES_DATA_KEY, TEXT_SEPARATOR};
 
 /// The `input` field of a request to the Responses API. The items of each message are cached in the
 /// message.

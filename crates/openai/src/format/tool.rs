@@ -6,6 +6,7 @@ use std::{
 
 use haft_core::{
     ToolDefinition, ToolName,
+    model::adapter::{provider_schema, provider_schemas},
     schema::{ProviderSchema, SchemaTarget},
     toolset::ToolList,
 };
@@ -16,9 +17,6 @@ use serde_json::{json, value::RawValue};
 use super::to_raw_json;
 #[cfg(feature = "client")]
 use crate::responses;
-
-/// The maximum number of tools named in a warning about `strict`.
-const MAX_NAMED_TOOLS: usize = 5;
 
 /// Encodes a tool for the Chat Completions API, without `strict`.
 ///
@@ -157,35 +155,6 @@ fn encode_list(list: &ToolList, format: ToolFormat, target: SchemaTarget) -> Enc
                 .collect::<Vec<_>>(),
         ),
     })
-}
-
-/// Converts the input schema of `definition` to the JSON Schema subset `target`. Changes to the
-/// schema are logged.
-pub(crate) fn provider_schema(definition: &ToolDefinition, target: SchemaTarget) -> ProviderSchema {
-    let schema = definition.input_schema().for_provider(target);
-    for change in &schema.changes {
-        tracing::debug!(tool = %definition.name(), %change, "a tool schema is sent with a change");
-    }
-    schema
-}
-
-/// Converts the input schemas of the tools in `list` to the JSON Schema subset `target`. If tools
-/// cannot be sent with `strict`, a single warning names the first [`MAX_NAMED_TOOLS`].
-pub(crate) fn provider_schemas(
-    list: &ToolList,
-    target: SchemaTarget,
-) -> Vec<(&ToolDefinition, ProviderSchema)> {
-    let tools = list.tools().iter().map(|tool| tool.definition());
-    let schemas: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, target))).collect();
-    let obstacle = |(definition, schema): &(&ToolDefinition, ProviderSchema)| {
-        schema.strict_obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
-    };
-    let obstacles: Vec<_> = schemas.iter().filter_map(obstacle).collect();
-    if !obstacles.is_empty() {
-        let tools = obstacles.get(..MAX_NAMED_TOOLS).unwrap_or(&obstacles).join("; ");
-        tracing::warn!(count = obstacles.len(), tools, "some tools cannot be sent with `strict`");
-    }
-    schemas
 }
 
 /// The encoded `tools` field of a request. [`Display`](fmt::Display) and [`Serialize`] produce its

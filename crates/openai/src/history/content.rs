@@ -3,14 +3,12 @@
 use haft_core::{
     ToolResult,
     content::{BinaryData, Content, ResourceBody},
+    model::adapter::warnings_of,
 };
 use serde_json::{Value, json};
 
 use super::{HistoryError, Reader, error, text_of};
-use crate::{
-    format::{REMOTE_IMAGE, UNNAMED_DOCUMENT},
-    tool_json::warnings_of,
-};
+use crate::format::{REMOTE_IMAGE, UNNAMED_DOCUMENT};
 
 /// The reader of one part of a content list.
 pub(super) struct PartReader {

@@ -15,7 +15,10 @@ use haft_core::{
     Message, Schema, ToolCall, ToolDefinition, ToolName, ToolResult,
     content::{BinaryData, Content},
     message::{AssistantMessage, MessageBody},
-    model::{ChatResponse, ModelError},
+    model::{
+        ChatResponse, ModelError,
+        adapter::{Origin, provider_schema, provider_schemas},
+    },
     schema::SchemaTarget,
     toolset::ToolList,
     usage::Usage,
@@ -25,8 +28,7 @@ use serde_json::{Value, json};
 
 use super::InteropError;
 use crate::{
-    format::{EncodedMessages, EncodingOptions, encode_message_with, provider_schema, provider_schemas},
-    origin::Origin,
+    format::{EncodedMessages, EncodingOptions, encode_message_with},
     reply::{ChatAccumulator, decode_response_with},
 };
 

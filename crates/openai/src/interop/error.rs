@@ -8,7 +8,7 @@ use haft_core::{
 use haft_http::model::root_cause;
 use serde_json::json;
 
-use crate::api_error::{error_in_place_of_reply, excerpt};
+use haft_core::model::adapter::{error_in_place_of_reply, excerpt};
 
 /// The error returned when a value cannot be converted between haft and `async-openai`.
 #[derive(Debug, thiserror::Error)]

@@ -11,10 +11,11 @@ use haft_core::{
     model::{
         CallIdFormat, CallIds, ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile,
         ResponseFormat, ToolChoice,
+        adapter::{Origin, ResponseSchema, ResponseSchemaOptions, StructuredOutput},
     },
     schema::SchemaTarget,
 };
-use haft_http::model::Secrets;
+use haft_http::model::{Secrets, StreamAccumulator as _, chat_span, record_response};
 use reqwest::Url;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -22,12 +23,9 @@ use tracing::{Instrument as _, Span};
 
 use super::{convert::from_response_with, error::from_openai_error, stream::ChunkStream};
 use crate::{
-    client::{chat_span, profile_of, record_response, structured_output::StructuredOutput},
-    format::{
-        EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaOptions, encode_tools_for_target,
-    },
-    origin::Origin,
-    reply::{ChatAccumulator, StreamAccumulator as _},
+    client::profile_of,
+    format::{EncodedMessages, EncodingOptions, encode_tools_for_target},
+    reply::ChatAccumulator,
     wire::Completion,
 };
 
@@ -247,6 +245,7 @@ fn encoding_of<C: Config>(client: &Client<C>, profile: &ModelProfile) -> Arc<Enc
 #[async_trait]
 impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        request.check_hosted_tools(&self.profile)?;
         let span = self.span();
         let reply = self.send(request).instrument(span.clone()).await;
         let response = match StructuredOutput::new(request, self.response_schema_options()) {
@@ -262,6 +261,9 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        if let Err(error) = request.check_hosted_tools(&self.profile) {
+            return stream::iter([Err(error)]).boxed();
+        }
         let span = self.span();
         let opening = self.open_stream(request).instrument(span.clone()).map_ok(move |chunks| {
             stream::try_unfold(chunks, move |mut chunks| {

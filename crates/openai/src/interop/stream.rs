@@ -5,17 +5,13 @@ use async_openai::{
     types::chat::{ChatCompletionResponseStream, CreateChatCompletionStreamResponse},
 };
 use futures::StreamExt as _;
-use haft_core::model::{ChatEvent, ModelError};
+use haft_core::model::{ChatEvent, ModelError, adapter::decode_error};
+use haft_http::model::{StreamAccumulator, USAGE_WAIT};
 use serde::Deserialize as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::from_openai_error;
-use crate::{
-    client::USAGE_WAIT,
-    format::EncodingOptions,
-    reply::{ChatAccumulator, StreamAccumulator, decode_error},
-    wire::Completion,
-};
+use crate::{format::EncodingOptions, reply::ChatAccumulator, wire::Completion};
 
 /// The events of a reply that `async-openai` streams.
 pub(super) struct ChunkStream {

@@ -1,27 +1,21 @@
 use haft_core::{
     message::AssistantMessage,
-    model::{ChatResponse, ModelError},
+    model::{
+        ChatResponse, ModelError,
+        adapter::{EventSink, FinishKind, Origin, PieceKind, ReplyAccumulator, in_band_error},
+    },
     text::{ThinkSplit, ThinkTagParser},
 };
 use serde_json::Value;
 
-use super::{
-    accumulator::{Accumulator, EventSink},
-    call_accumulator::PieceKind,
-    finish_reason::FinishKind,
-    opaque_fields::OpaqueFields,
-};
-use crate::{
-    api_error::in_band_error,
-    origin::Origin,
-    wire::{Choice, Completion, LenientValue, WireMessage, merge_usage},
-};
+use super::opaque_fields::OpaqueFields;
+use crate::wire::{Choice, Completion, LenientValue, WireCall, WireMessage, merge_usage};
 
 /// An accumulator that builds a Chat Completions reply from the chunks of a stream or from a whole
 /// body.
 #[derive(Debug, Default)]
 pub(crate) struct ChatAccumulator {
-    accumulator: Accumulator,
+    accumulator: ReplyAccumulator,
     opaque_fields: OpaqueFields,
     origin: Origin,
     /// The index of the choice from which the reply is built. `None` before the first choice.
@@ -34,7 +28,7 @@ impl ChatAccumulator {
     /// the provider data of the message.
     #[cfg(feature = "client")]
     pub(crate) fn new(encoding: &crate::format::EncodingOptions) -> Self {
-        let accumulator = Accumulator::new(encoding.call_ids.clone());
+        let accumulator = ReplyAccumulator::new(encoding.call_ids.clone());
         Self { accumulator, origin: encoding.origin.clone(), ..Self::default() }
     }
 
@@ -48,7 +42,7 @@ impl ChatAccumulator {
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn inner(&self) -> &Accumulator {
+    pub(super) fn inner(&self) -> &ReplyAccumulator {
         &self.accumulator
     }
 
@@ -96,7 +90,7 @@ impl ChatAccumulator {
                 others.push(choice);
                 continue;
             }
-            if whole && !self.accumulator.text.is_empty() {
+            if whole && !self.accumulator.text().is_empty() {
                 // A second text with the same index belongs to an alternative reply, so it is
                 // dropped.
                 choice.keep_only_calls();
@@ -108,7 +102,7 @@ impl ChatAccumulator {
                 .into_iter()
                 .filter_map(|mut choice| choice.message.take().or_else(|| choice.delta.take()));
             let mut calls = messages.flat_map(|mut message| message.take_calls());
-            calls.try_for_each(|call| self.accumulator.add_call(call, PieceKind::Whole, sink))?;
+            calls.try_for_each(|call| self.add_call(call, PieceKind::Whole, sink))?;
         }
         Ok(())
     }
@@ -169,7 +163,17 @@ impl ChatAccumulator {
         }
         let kind = if whole { PieceKind::Whole } else { PieceKind::Delta };
         self.accumulator.calls.begin_chunk();
-        calls.try_for_each(|call| self.accumulator.add_call(call, kind, sink))
+        calls.try_for_each(|call| self.add_call(call, kind, sink))
+    }
+
+    fn add_call(
+        &mut self,
+        call: WireCall,
+        kind: PieceKind,
+        sink: &mut EventSink<'_>,
+    ) -> Result<(), ModelError> {
+        let (piece, extra) = call.into_piece();
+        self.accumulator.add_call(piece, extra, kind, sink)
     }
 
     /// Adds `part`, one element of a `content` list.
@@ -227,7 +231,7 @@ impl ChatAccumulator {
         self.with_opaque_fields().into_truncated(reason)
     }
 
-    fn with_opaque_fields(self) -> Accumulator {
+    fn with_opaque_fields(self) -> ReplyAccumulator {
         let Self { mut accumulator, opaque_fields, origin, .. } = self;
         opaque_fields.save_to(
             &accumulator.calls.extra_content_by_id(),

@@ -1,10 +1,10 @@
-use haft_core::message::ProviderData;
+use haft_core::{
+    message::ProviderData,
+    model::adapter::{Origin, surrogates},
+};
 use serde_json::{Map, Value};
 
-use crate::{
-    origin::Origin,
-    wire::{LenientValue, WireMessage, surrogates},
-};
+use crate::wire::{LenientValue, WireMessage};
 
 /// The key under which the Chat Completions adapter stores provider data in a message.
 pub(crate) const CHAT_DATA_KEY: &str = "chat_completions";

@@ -6,19 +6,14 @@ use std::mem::replace;
 use haft_core::{
     limits::REPLY_CALLS,
     message::AssistantMessage,
-    model::{ChatResponse, ModelError},
+    model::{
+        CallPiece, ChatResponse, ModelError,
+        adapter::{EventSink, FinishKind, Origin, ReplyAccumulator, in_band_error},
+    },
 };
 use serde_json::{Map, Value, json};
 
-use super::{
-    accumulator::{Accumulator, EventSink},
-    finish_reason::FinishKind,
-};
-use crate::{
-    api_error::in_band_error,
-    origin::Origin,
-    wire::{LenientValue, WireCall, WireFunction, merge_usage, parse_usage},
-};
+use crate::wire::{LenientValue, merge_usage, parse_usage};
 
 /// The key under which the Responses adapter stores provider data in a message.
 pub(crate) const RESPONSES_DATA_KEY: &str = "responses";
@@ -30,7 +25,7 @@ pub(crate) const TEXT_SEPARATOR: &str = "\n\n";
 /// from a whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAccumulator {
-    accumulator: Accumulator,
+    accumulator: ReplyAccumulator,
     items: Vec<Item>,
     /// The item position and the part index of the last reasoning delta. A separator precedes a
     /// delta of a different part.
@@ -84,12 +79,12 @@ impl ResponsesAccumulator {
     /// `previous_response_id`.
     #[cfg(feature = "client")]
     pub(crate) fn new(encoding: &crate::format::EncodingOptions, preceding_digest: Option<String>) -> Self {
-        let accumulator = Accumulator::new(encoding.call_ids.clone());
+        let accumulator = ReplyAccumulator::new(encoding.call_ids.clone());
         Self { accumulator, origin: encoding.origin.clone(), preceding_digest, ..Self::default() }
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn inner(&self) -> &Accumulator {
+    pub(super) fn inner(&self) -> &ReplyAccumulator {
         &self.accumulator
     }
 
@@ -170,7 +165,7 @@ impl ResponsesAccumulator {
     }
 
     fn add_item(&mut self, index: Option<i64>, id: Option<String>, kind: ItemKind) -> usize {
-        let start = self.accumulator.text.len();
+        let start = self.accumulator.text().len();
         let (has_text, has_deltas) = (false, false);
         self.items.push(Item {
             index,
@@ -188,14 +183,14 @@ impl ResponsesAccumulator {
     fn add_text(&mut self, place: usize, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let Some(item) = self.items.get_mut(place).filter(|_| !text.is_empty()) else { return Ok(()) };
         if !replace(&mut item.has_text, true) {
-            if !self.accumulator.text.is_empty() {
+            if !self.accumulator.text().is_empty() {
                 self.accumulator.add_text(TEXT_SEPARATOR.to_owned(), sink)?;
             }
-            item.text_start = self.accumulator.text.len();
+            item.text_start = self.accumulator.text().len();
         }
-        let before = self.accumulator.text.len();
+        let before = self.accumulator.text().len();
         self.accumulator.add_text(text, sink)?;
-        item.text_length += self.accumulator.text.len() - before;
+        item.text_length += self.accumulator.text().len() - before;
         Ok(())
     }
 
@@ -227,7 +222,7 @@ impl ResponsesAccumulator {
             ItemKind::Call => {
                 let arguments =
                     item.get("arguments").cloned().map_or(LenientValue::Absent, LenientValue::from);
-                let whole = wire_call(place, id_of_call(&item), item.get("name"), arguments);
+                let whole = call_piece(place, id_of_call(&item), item.get("name"), arguments);
                 let size = self.accumulator.calls.set_final(whole, sink)?;
                 self.accumulator.try_add_size(size)?;
                 json!({"type": "function_call"})
@@ -261,7 +256,7 @@ impl ResponsesAccumulator {
             .map_or((0, 0, true), |item| (item.text_start, item.text_length, item.has_deltas));
         // The final text repeats the surrogate that was held back, so the surrogate is dropped.
         self.accumulator.reset_text_joiner();
-        let received = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
+        let received = self.accumulator.text().get(start..start.saturating_add(length)).unwrap_or_default();
         // If the final text differs from the deltas, the difference is ignored, because emitted
         // deltas cannot be taken back.
         let rest = text.strip_prefix(received).unwrap_or_default().to_owned();
@@ -304,7 +299,7 @@ impl ResponsesAccumulator {
     /// Returns the accumulator, with provider data for everything that has no field in the message:
     /// the order of the items, opaque items such as encrypted reasoning, and the id of a stored
     /// response.
-    fn into_accumulator(self) -> Accumulator {
+    fn into_accumulator(self) -> ReplyAccumulator {
         let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();
         // The message itself implies text followed by calls. The items are stored only if their
@@ -348,14 +343,12 @@ impl Item {
     }
 }
 
-fn wire_call(place: usize, id: Option<&str>, name: Option<&Value>, arguments: LenientValue) -> WireCall {
-    let text = |text: &str| LenientValue::Text(text.to_owned());
-    let name = name.and_then(Value::as_str).map_or(LenientValue::Absent, text);
-    WireCall {
-        index: LenientValue::Number(place.into()),
-        id: id.map_or(LenientValue::Absent, text),
-        extra_content: None,
-        function: Some(WireFunction { name, arguments }),
+fn call_piece(place: usize, id: Option<&str>, name: Option<&Value>, arguments: LenientValue) -> CallPiece {
+    CallPiece {
+        index: place.try_into().ok(),
+        id: id.map(str::to_owned),
+        name: name.and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned),
+        arguments: arguments.into_text().unwrap_or_default(),
     }
 }
 

@@ -1,43 +1,17 @@
 use std::collections::VecDeque;
 
-use haft_core::model::{ChatEvent, ChatResponse, ModelError};
+use haft_core::model::{
+    ChatEvent, ChatResponse, ModelError,
+    adapter::{decode_error, surrogates},
+};
+use haft_http::model::StreamAccumulator;
 use serde_json::Value;
 
 use super::{
     build_chat_response, build_responses_reply, chat_accumulator::ChatAccumulator,
     responses_accumulator::ResponsesAccumulator,
 };
-use crate::wire::{Completion, ResponsesEvent, surrogates};
-
-/// An accumulator that builds a reply from the stream events of one API.
-pub(crate) trait StreamAccumulator: Default + Send {
-    /// A parsed event of the stream.
-    type Event;
-
-    /// Parses the data of a server-sent event.
-    fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
-
-    /// Adds `event`, a parsed event of the stream, to the reply. Pushes a [`ChatEvent`] to `events`
-    /// for each new piece of content.
-    fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
-
-    /// Parses `body`, the body of a non-streamed reply.
-    fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
-
-    /// Returns `true` if the finish reason was received and no content has followed it. If the
-    /// reply has only reasoning so far, the answer may still follow.
-    fn is_finished(&self) -> bool;
-
-    /// Returns `true` if the reply is finished and has an answer. Only the usage may follow.
-    fn is_answered(&self) -> bool;
-
-    /// Returns the complete reply. Pushes a [`ChatEvent`] to `events` for content that was held
-    /// back.
-    fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
-
-    /// Returns the error for a truncated reply, with the partial message.
-    fn into_truncated(self, reason: String) -> ModelError;
-}
+use crate::wire::{Completion, ResponsesEvent};
 
 impl StreamAccumulator for ChatAccumulator {
     type Event = Completion;
@@ -108,14 +82,4 @@ impl StreamAccumulator for ResponsesAccumulator {
     fn into_truncated(self, reason: String) -> ModelError {
         self.into_truncated(reason)
     }
-}
-
-/// Returns the error for `body`, which could not be parsed: [`ModelError::Truncated`] if the JSON
-/// ends early, or else [`ModelError::InvalidResponse`].
-pub(crate) fn decode_error(error: &serde_json::Error, body: &[u8]) -> ModelError {
-    if error.is_eof() {
-        return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };
-    }
-    let body = crate::api_error::excerpt(&String::from_utf8_lossy(body));
-    ModelError::InvalidResponse(format!("{error}: {body}"))
 }

@@ -6,7 +6,9 @@ use haft_core::model::ChatEvent;
 use proptest::{prelude::*, sample::Index};
 use serde_json::{Value, json};
 
-use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
+use haft_http::model::StreamAccumulator;
+
+use super::{ChatAccumulator, ResponsesAccumulator};
 
 /// A sequence of valid Chat Completions events. The tests modify these events.
 static CHAT_EVENTS: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -1,7 +1,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{LenientValue, surrogates};
+use haft_core::model::adapter::surrogates;
+
+use super::LenientValue;
 
 /// A stream event of the Responses API.
 #[derive(Debug, Default, Deserialize)]
@@ -24,7 +26,7 @@ pub(crate) struct ResponsesEvent {
     message: LenientValue,
     detail: LenientValue,
     /// `true` if the delta may contain private-use characters in place of lone surrogates: see
-    /// [`SurrogateJoiner`](super::SurrogateJoiner).
+    /// [`SurrogateJoiner`](surrogates::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,
 }

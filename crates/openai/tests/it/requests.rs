@@ -12,7 +12,7 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use haft_openai::{BuildError, ChatCompletions, Provider, Responses};
+use haft_openai::{BuildError, ChatCompletions, HttpBuildError, Provider, Responses};
 
 use crate::server::{Server, hello, ok_reply, reply, stream_reply};
 
@@ -369,7 +369,7 @@ async fn extra_body_rejects_every_field_of_a_request() {
     }
     let own = |built: Result<(), BuildError>, name: &str| {
         assert!(
-            matches!(&built, Err(BuildError::ReservedField { name: it }) if it == name),
+            matches!(&built, Err(BuildError::Http(HttpBuildError::ReservedField { name: it })) if it == name),
             "{name}: {built:?}"
         );
     };

@@ -100,6 +100,7 @@ impl ReactAgentBuilder {
     /// to the toolset. Tools of sources, such as MCP servers, are not checked here. A run withholds
     /// unusable tools of sources from the model.
     pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
+        let hosted_tools = self.hosted_tools.into();
         let Self { model, tools, dialect, instructions, config, state, .. } = self;
         let zero_timeout = |setting, subject| Err(AgentBuildError::ZeroTimeout { setting, subject });
         if self.call_settings.timeout == Some(Duration::ZERO) {
@@ -151,6 +152,7 @@ impl ReactAgentBuilder {
             compactor,
             own_tools,
             tools,
+            hosted_tools,
             dialect,
             instructions,
             config,

@@ -6,7 +6,7 @@ use haft_core::{
     content::Content,
     export::schemars::JsonSchema,
     limits,
-    model::{ChatSettings, ToolChoice},
+    model::{ChatSettings, HostedTool, ToolChoice},
     pipeline::Recorder,
     schema::SchemaError,
     tool::{HostState, StateType},
@@ -42,6 +42,7 @@ use crate::{
 pub struct ReactAgentBuilder {
     pub(super) model: Arc<dyn ChatModel>,
     pub(super) tools: Toolset,
+    pub(super) hosted_tools: Vec<HostedTool>,
     pub(super) dialect: Option<Arc<dyn Dialect>>,
     pub(super) instructions: Option<Arc<Message>>,
     pub(super) config: RunConfig,
@@ -65,6 +66,7 @@ impl ReactAgentBuilder {
         Self {
             model,
             tools: Toolset::new(),
+            hosted_tools: Vec::new(),
             dialect: None,
             instructions: None,
             config: RunConfig::default(),
@@ -84,6 +86,31 @@ impl ReactAgentBuilder {
     /// Sets the tools that the model can call. Default: none.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// Adds a tool that the provider of the model executes, such as its web search. The calls of
+    /// hosted tools do not pass the gates, limits and guardrails of tool calls; the stream of a run
+    /// has [events](haft_core::RunEvent::HostedCallFinished) of them.
+    ///
+    /// A run fails with [`ModelError::Unsupported`](haft_core::model::ModelError::Unsupported) if its
+    /// model does not have the tool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use haft_core::model::{HostedTool, HostedToolKind, ModelProfile, WebSearch};
+    /// use haft_react::ReactAgent;
+    /// use haft_testing::ScriptedModel;
+    ///
+    /// let profile =
+    ///     ModelProfile { hosted_tools: vec![HostedToolKind::WebSearch], ..ModelProfile::new("searching") };
+    /// let model = ScriptedModel::new().with_profile(profile);
+    /// let agent = ReactAgent::builder(model).hosted_tool(HostedTool::WebSearch(WebSearch::default())).build()?;
+    /// # Ok::<(), haft_react::AgentBuildError>(())
+    /// ```
+    pub fn hosted_tool(mut self, tool: HostedTool) -> Self {
+        self.hosted_tools.push(tool);
         self
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use haft_core::{
     Message,
     export::async_trait,
-    message::{AssistantMessage, MessageBody, ProviderData, TranscriptView},
+    message::{AssistantMessage, MessageBody, TranscriptView},
 };
 
 use super::{Hook, HookContext, HookEvent, HookResult, RequestDraft, Verdict};
@@ -234,11 +234,10 @@ fn reply_text(message: &Message, reply: &AssistantMessage) -> Option<Arc<Message
     }
     let reply = AssistantMessage {
         content: reply.content.clone(),
-        tool_calls: Vec::new(),
-        // The reasoning leads to the calls, and the provider could restore them from its data.
-        reasoning: None,
-        provider_data: ProviderData::default(),
+        citations: reply.citations.clone(),
         refusal: reply.refusal.clone(),
+        // The reasoning leads to the calls, and the provider could restore them from its data.
+        ..AssistantMessage::default()
     };
     let text = Message::assistant(reply).with_metadata(message.metadata().clone());
     Some(Arc::new(match message.created_at() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft_core::{
     Message, ToolCall, ToolOutput, ToolResult,
     call::Outcome,
-    message::{AssistantMessage, MessageBody, ProviderData},
+    message::{AssistantMessage, MessageBody},
 };
 
 use super::marks::replaced_offset;
@@ -27,10 +27,9 @@ pub(crate) fn replacements(
             MessageBody::Assistant(reply) => Message::assistant(AssistantMessage {
                 content: note.content().to_vec(),
                 tool_calls: reply.tool_calls.iter().map(without_answer).collect(),
-                // The provider could restore the original reply from its data.
-                provider_data: ProviderData::default(),
-                reasoning: None,
                 refusal: reply.refusal.clone(),
+                // The rest belongs to the original text. The provider could restore it from its data.
+                ..AssistantMessage::default()
             }),
             MessageBody::Tool(result) => {
                 let output = ToolOutput { content: note.content().to_vec(), ..ToolOutput::default() };

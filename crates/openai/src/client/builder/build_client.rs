@@ -1,17 +1,15 @@
 use std::sync::Arc;
 
-use haft_core::model::{CallIds, ModelProfile};
+use haft_core::model::{CallIds, ModelProfile, adapter::Origin};
 
 use super::{BuildError, ModelBuilder};
 use crate::{
     client::{
-        Api, Client,
+        Api, Client, Model,
         profile::{needs_thought_signatures, profile_of},
         provider::{Provider, Quirks},
-        transport::Transport,
     },
     format::{EncodingOptions, WarnOnce},
-    origin::Origin,
 };
 
 impl<M> ModelBuilder<M> {
@@ -20,12 +18,11 @@ impl<M> ModelBuilder<M> {
     pub(in crate::client) fn build_client<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
-    ) -> Result<Client<A>, BuildError> {
-        if let Some(name) = self.extra_fields.keys().find(|name| A::BODY_FIELDS.contains(&name.as_str())) {
-            return Err(BuildError::ReservedField { name: name.clone() });
-        }
+    ) -> Result<Model<A>, BuildError> {
+        self.http.check_extra_fields(A::BODY_FIELDS)?;
         let target = self.resolve_server()?;
-        let (endpoint, http) = self.build_endpoint(&target, A::PATH)?;
+        let key = (target.key_header(), &target.key);
+        let connection = self.http.connect(&target.url, key, &[], not_found_hint)?;
         let defaults = self.client_settings(target.provider);
         let usual = ModelProfile {
             supports_json_schema: defaults.quirks.accepts_json_schema,
@@ -45,19 +42,25 @@ impl<M> ModelBuilder<M> {
                 && needs_thought_signatures(&profile.name),
             call_ids: CallIds::new(
                 defaults.quirks.call_ids.with_maximum(A::MAX_CALL_ID_BYTES),
-                format!("{} {}", endpoint.address(), profile.name),
+                format!("{} {}", connection.address(), profile.name),
             ),
             has_one_system_message: defaults.quirks.has_one_system_message,
-            origin: Origin::Server(endpoint.address().into()),
+            origin: Origin::Server(connection.address().into()),
             media_warning: WarnOnce::default(),
         });
-        let transport = Transport::new(endpoint, http, self.middleware);
         let api = api(&defaults.quirks);
-        Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
+        Ok(Model::new(Client { api, profile, defaults, encoding }, connection))
     }
 
     /// Returns the name of the model that is sent to the server.
     pub(super) fn model_name(&self) -> &str {
         self.profile.as_ref().map_or(&self.model, |profile| &profile.name)
     }
+}
+
+/// Returns a question about the base URL for the error 404, because a wrong base URL is its usual
+/// cause.
+fn not_found_hint(url: &str) -> &'static str {
+    let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
+    if is_usual { "" } else { " (should the base URL end in /v1?)" }
 }

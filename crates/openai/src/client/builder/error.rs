@@ -1,4 +1,4 @@
-use haft_core::call::BoxError;
+use haft_http::model::BuildError as HttpError;
 
 use crate::client::provider::Provider;
 
@@ -7,16 +7,6 @@ use crate::client::provider::Provider;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The base URL is invalid.
-    #[error(
-        "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
-    )]
-    InvalidBaseUrl {
-        /// The rejected base URL. Its credentials and its query are redacted.
-        base_url: String,
-        /// The reason why the base URL is rejected.
-        reason: String,
-    },
     /// The model name has the prefix of an unknown provider, and no base URL is set.
     #[error(
         "unknown provider {prefix:?}: known are {}; set OPENAI_BASE_URL for another server",
@@ -41,25 +31,7 @@ pub enum BuildError {
         /// The name of the environment variable for the API key.
         variable: &'static str,
     },
-    /// The API key has characters that are forbidden in HTTP headers, such as a line break.
-    #[error("the API key has invalid characters, such as a line break")]
-    InvalidApiKey,
-    /// The name or value of an HTTP header has invalid characters.
-    #[error("the header {name:?} has characters that cannot be sent")]
-    InvalidHeader {
-        /// The name of the rejected header.
-        name: String,
-    },
-    /// An extra field of the request body has the name of a field that haft sends itself.
-    #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
-    ReservedField {
-        /// The name of the rejected field.
-        name: String,
-    },
-    /// The proxy is not a valid URL.
-    #[error("the proxy is not a URL: give one such as \"http://localhost:3128\"")]
-    InvalidProxy,
-    /// The HTTP client cannot be built, for example because the system has no CA certificates.
-    #[error("the HTTP client cannot be built; does the system have its CA certificates?")]
-    HttpClient(#[source] BoxError),
+    /// A setting of the connection is invalid.
+    #[error(transparent)]
+    Http(#[from] HttpError),
 }

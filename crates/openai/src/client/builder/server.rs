@@ -2,7 +2,9 @@ use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{BuildError, ModelBuilder};
-use crate::client::{endpoint::parse_base_url, provider::Provider};
+use haft_http::model::{KeyHeader, address_of, parse_base_url};
+
+use crate::client::provider::Provider;
 
 /// The server of a model: its base URL, provider and API key.
 pub(super) struct Server {
@@ -18,7 +20,8 @@ impl<M> ModelBuilder<M> {
     pub(super) fn resolve_server(&mut self) -> Result<Server, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
-        let may_have_prefix = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
+        let may_have_prefix =
+            environment.is_some() && self.http.base_url.is_none() && self.provider.is_none();
         if may_have_prefix
             && env_base_url.is_none()
             && let Some((prefix, model)) = self.model.split_once('/')
@@ -28,7 +31,7 @@ impl<M> ModelBuilder<M> {
             self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
         }
-        let base_url = match (&self.base_url, self.provider) {
+        let base_url = match (&self.http.base_url, self.provider) {
             (Some(base_url), _) => base_url.as_str(),
             (None, Some(provider)) => {
                 let azure = || environment?.azure_base_url.as_deref().filter(|_| provider == Provider::Azure);
@@ -39,7 +42,13 @@ impl<M> ModelBuilder<M> {
                 env_base_url.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default()
             }
         };
-        let mut url = parse_base_url(base_url)?;
+        let mut url = parse_base_url(base_url, "http://localhost:8080/v1")?;
+        // A trailing `/chat/completions` or `/responses` is removed, so the URL may also be that of an
+        // endpoint.
+        let copied = ["/chat/completions", "/responses"].iter().find_map(|end| url.path().strip_suffix(end));
+        if let Some(path) = copied.map(|path| path.trim_end_matches('/').to_owned()) {
+            url.set_path(&path);
+        }
         let provider = self.provider.or_else(|| Provider::of_url(&url));
         // The URL from Azure's portal and in `AZURE_OPENAI_ENDPOINT` has no path, so the path of
         // the API is added here.
@@ -48,7 +57,7 @@ impl<M> ModelBuilder<M> {
         }
         let key = self.find_api_key(provider);
         let variable = provider.and_then(Provider::api_key_variable);
-        if let (None, None, Some(_), Some(variable)) = (&key, &self.api_key, environment, variable) {
+        if let (None, None, Some(_), Some(variable)) = (&key, &self.http.api_key, environment, variable) {
             return Err(BuildError::NoApiKey { base_url: address_of(&url), variable });
         }
         Ok(Server { url, provider, key: key.unwrap_or_default() })
@@ -63,13 +72,22 @@ impl<M> ModelBuilder<M> {
         let own = || environment.and_then(|it| it.key(provider));
         let is_unnamed = self.provider.is_none();
         let openai = || environment.filter(|_| is_unnamed).and_then(|it| it.key(None));
-        let key = self.api_key.as_ref().or_else(own).or_else(openai)?;
+        let key = self.http.api_key.as_ref().or_else(own).or_else(openai)?;
         let key = key.expose_secret().trim();
         (!key.is_empty()).then(|| SecretString::from(key))
     }
 }
 
-/// Returns `url` without its credentials and its query, for error messages.
-fn address_of(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
+impl Server {
+    /// Returns the header for the key. Azure requires Entra tokens, which are JWTs, in the header
+    /// `Authorization`, but keys in the header `api-key`.
+    pub(super) fn key_header(&self) -> KeyHeader {
+        let key = self.key.expose_secret();
+        let is_jwt = key.starts_with("eyJ") && key.split('.').count() == 3;
+        if self.provider == Some(Provider::Azure) && !is_jwt {
+            KeyHeader::Named("api-key")
+        } else {
+            KeyHeader::Bearer
+        }
+    }
 }

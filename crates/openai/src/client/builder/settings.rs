@@ -46,7 +46,7 @@ impl<M> ModelBuilder<M> {
             provider,
             quirks,
             reasoning_effort: self.effort.clone(),
-            extra_fields: self.extra_fields.clone(),
+            extra_fields: self.http.extra_fields.clone(),
         }
     }
 }

@@ -3,7 +3,7 @@ use std::{borrow::Cow, sync::Arc};
 use haft_core::{
     ToolName,
     message::MessageBody,
-    model::{ChatRequest, ResponseFormat, ToolChoice},
+    model::{ChatRequest, ResponseFormat, ToolChoice, adapter::ResponseSchema},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -11,10 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{ChatCompletionsApi, RequestVariant};
 use crate::{
     client::{Client, builder::ClientSettings, unsupported_params::OptionalParam},
-    format::{
-        EncodedMessages, EncodedTools, ResponseSchema, encode_tool_for_target, encode_tools_for_target,
-        valid_name,
-    },
+    format::{EncodedMessages, EncodedTools, encode_tool_for_target, encode_tools_for_target, valid_name},
 };
 
 /// The names of all fields of a [`Body`], except those in `extra`.

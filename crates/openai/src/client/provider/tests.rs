@@ -4,7 +4,9 @@ use haft_core::{model::CallIdFormat, schema::SchemaTarget};
 use reqwest::Url;
 
 use super::{PRESETS, Provider, Quirks, UNKNOWN_SERVER_QUIRKS};
-use crate::{client::endpoint::parse_base_url, format::ReasoningField};
+use haft_http::model::parse_base_url;
+
+use crate::format::ReasoningField;
 
 #[test]
 fn provider_is_recognized_by_its_host() {
@@ -34,7 +36,7 @@ fn every_preset_is_valid() {
         assert_eq!(provider.name().parse::<Provider>().unwrap(), provider);
         assert!(!provider.name().contains('/'), "the name is a prefix of model names");
         if let Some(base_url) = provider.base_url() {
-            parse_base_url(base_url).unwrap();
+            parse_base_url(base_url, "").unwrap();
             let is_local = base_url.starts_with("http://localhost");
             assert_eq!(provider.api_key_variable().is_none(), is_local, "{provider}");
         }

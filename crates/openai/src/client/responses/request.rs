@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_core::{
     ToolName,
-    model::{ChatRequest, ResponseFormat, ToolChoice, split_system_messages},
+    model::{ChatRequest, ResponseFormat, ToolChoice, adapter::ResponseSchema, split_system_messages},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{RequestVariant, ResponsesApi};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{EncodedTools, Input, ResponseSchema, ToolFormat, cached_tools},
+    format::{EncodedTools, Input, ToolFormat, cached_tools},
     reply::ResponsesAccumulator,
 };
 

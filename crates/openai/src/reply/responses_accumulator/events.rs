@@ -1,14 +1,13 @@
 //! Accumulation of response items from stream events.
 
-use haft_core::model::ModelError;
+use haft_core::model::{
+    ModelError,
+    adapter::{EventSink, PieceKind, in_band_error},
+};
 use serde_json::Value;
 
-use super::{Item, ItemKind, ResponsesAccumulator, id_of_call, wire_call};
-use crate::{
-    api_error::in_band_error,
-    reply::{accumulator::EventSink, call_accumulator::PieceKind},
-    wire::{LenientValue, ResponsesEvent},
-};
+use super::{Item, ItemKind, ResponsesAccumulator, call_piece, id_of_call};
+use crate::wire::{LenientValue, ResponsesEvent};
 
 /// The statuses of a finished response. The type of the last event ends with the status, as in
 /// `response.completed`.
@@ -41,7 +40,12 @@ impl ResponsesAccumulator {
             }
             "response.function_call_arguments.delta" => {
                 let place = self.find_or_add(&event, ItemKind::Call);
-                self.accumulator.add_call(wire_call(place, None, None, event.delta), PieceKind::Item, sink)
+                self.accumulator.add_call(
+                    call_piece(place, None, None, event.delta),
+                    None,
+                    PieceKind::Item,
+                    sink,
+                )
             }
             "response.function_call_arguments.done" => {
                 let place = self.find_or_add(&event, ItemKind::Call);
@@ -101,7 +105,8 @@ impl ResponsesAccumulator {
         }
         // The arguments are not read here, because they follow in deltas and in the final item.
         self.accumulator.add_call(
-            wire_call(place, id_of_call(item), item.get("name"), LenientValue::Absent),
+            call_piece(place, id_of_call(item), item.get("name"), LenientValue::Absent),
+            None,
             PieceKind::Item,
             sink,
         )
@@ -140,7 +145,7 @@ impl ResponsesAccumulator {
         if self.items.get(place).is_none_or(|item| item.final_item.is_some()) {
             return Ok(());
         }
-        let whole = wire_call(place, None, name.map(Value::from).as_ref(), arguments);
+        let whole = call_piece(place, None, name.map(Value::from).as_ref(), arguments);
         let size = self.accumulator.calls.set_final(whole, sink)?;
         self.accumulator.try_add_size(size)
     }

@@ -17,7 +17,7 @@ use crate::{
     agent::{clock::with_time_limit, reply_events::ReplyEvents, scope::StepInputs, trace_content},
     dialect::{Prompt, Reply, ReplyContext, StreamParser, read_failed_generation, read_reply, stream_parser},
     hook::{HookEvent, Judgement},
-    host_panic::{catch_dialect_panic, model_name},
+    host_panic::{catch_dialect_panic, model_name, profile_of},
     run::{ModelReply, ToolSnapshot},
 };
 
@@ -61,7 +61,13 @@ impl Performer {
             tool_choice: run.tool_choice(),
             settings: &settings,
         };
-        catch_dialect_panic("Dialect::build_request", || dialect.build_request(&prompt))
+        let mut request = catch_dialect_panic("Dialect::build_request", || dialect.build_request(&prompt))?;
+        request.hosted_tools = Arc::clone(&self.agent.0.hosted_tools);
+        if !request.hosted_tools.is_empty() {
+            let profile = profile_of(&*inputs.model).map_err(|_| ModelError::Panicked)?;
+            request.check_hosted_tools(profile).map_err(AgentErrorKind::Model)?;
+        }
+        Ok(request)
     }
 
     /// Returns `settings` with the limit on the output tokens of one request as the upper bound of
@@ -201,6 +207,9 @@ impl Performer {
             if let ChatEvent::TextDelta { text: delta } = &event {
                 text.push_str(delta);
             }
+            if let Some(event) = hosted_call_event(&event) {
+                self.scope.events().emit(|| event).await;
+            }
             for delta in catch_dialect_panic("StreamParser::push", || parser.push(&event))? {
                 if let Some(event) = reply_events.convert(delta) {
                     self.scope.events().emit(|| event).await;
@@ -212,6 +221,17 @@ impl Performer {
         }
         let reason = "the stream ended before the reply".to_owned();
         Ok(Err(truncated_error(reason, received.unwrap_or_default())))
+    }
+}
+
+/// Returns the event of a run for `event`, if it is about a call of a hosted tool.
+fn hosted_call_event(event: &ChatEvent) -> Option<RunEvent> {
+    match event {
+        ChatEvent::HostedCallStarted { id, tool } => {
+            Some(RunEvent::HostedCallStarted { id: id.clone(), tool: tool.clone() })
+        }
+        ChatEvent::HostedCallFinished { call } => Some(RunEvent::HostedCallFinished { call: call.clone() }),
+        _ => None,
     }
 }
 

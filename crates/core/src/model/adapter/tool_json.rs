@@ -1,11 +1,12 @@
 //! Functions that the provider formats share, for encoding tools and results and decoding calls.
 
-use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
+
+use crate::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 
 /// Adds the description of `definition` to `tool`, its encoded form, unless the description is
 /// empty.
-pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> Value {
+pub fn with_description(definition: &ToolDefinition, mut tool: Value) -> Value {
     let description = definition.description();
     if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
         tool.insert("description".to_owned(), description.into());
@@ -16,7 +17,7 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
 /// Encodes the content of `result` as a list of parts if `is_readable` accepts at least one piece,
 /// or else as text. `form` encodes one piece as a part. If `result` has warnings, they are the last
 /// part of the list.
-pub(crate) fn encode_result_content(
+pub fn encode_result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
     form: impl Fn(&Content) -> Value,
@@ -30,14 +31,14 @@ pub(crate) fn encode_result_content(
 }
 
 /// Returns the warnings of `result` as a text. `None` if there are none.
-pub(crate) fn warnings_of(result: &ToolResult) -> Option<Content> {
+pub fn warnings_of(result: &ToolResult) -> Option<Content> {
     let warnings = result.warnings.join("; ");
     (!warnings.is_empty()).then(|| Content::text(format!("Warning: {warnings}")))
 }
 
 /// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is
 /// missing or not a string, or if it is an empty name.
-pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
+pub fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str).filter(|text| key != "name" || !text.is_empty());
     text.map(str::to_owned)
         .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no string `{key}`")))

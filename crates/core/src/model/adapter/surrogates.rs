@@ -1,7 +1,10 @@
+//! Lone surrogates in JSON text.
+
 use std::mem;
 
-use haft_core::text::surrogates;
 use serde_json::Value;
+
+use crate::text::surrogates;
 
 /// A joiner for surrogate pairs that a server has split between two deltas.
 ///
@@ -10,7 +13,7 @@ use serde_json::Value;
 /// section 8.2). `serde_json` rejects these escapes, so `parse_with_stand_ins` replaces each escape
 /// with a private-use character (a stand-in).
 #[derive(Debug, Default)]
-pub(crate) struct SurrogateJoiner {
+pub struct SurrogateJoiner {
     /// The high surrogate at the end of the text so far. It is held back until the next piece.
     high: Option<u16>,
 }
@@ -25,7 +28,7 @@ impl SurrogateJoiner {
     /// piece.
     ///
     /// Private-use characters are interpreted as surrogates only if `has_stand_ins` is `true`.
-    pub(crate) fn join(&mut self, text: String, has_stand_ins: bool) -> String {
+    pub fn join(&mut self, text: String, has_stand_ins: bool) -> String {
         if !has_stand_ins && (self.high.is_none() || text.is_empty()) {
             return text;
         }
@@ -49,13 +52,13 @@ impl SurrogateJoiner {
     }
 
     /// Ends the text. Returns U+FFFD if a surrogate was held back, or else `None`.
-    pub(crate) fn end(&mut self) -> Option<String> {
+    pub fn end(&mut self) -> Option<String> {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.into())
     }
 
     /// Drops the surrogate that was held back, if any. Called if the server repeats the whole text,
     /// which contains the surrogate again.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.high = None;
     }
 }
@@ -63,8 +66,7 @@ impl SurrogateJoiner {
 /// Parses `json` with the function `read`. If `read` fails, lone surrogates and invalid UTF-8 are
 /// replaced, and `read` is called again. The returned flag is `true` if the second call succeeded.
 /// In this case, strings may contain private-use characters.
-#[cfg(feature = "client")]
-pub(crate) fn parse_with_stand_ins<T>(
+pub fn parse_with_stand_ins<T>(
     json: &[u8],
     read: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> serde_json::Result<(T, bool)> {
@@ -79,7 +81,6 @@ pub(crate) fn parse_with_stand_ins<T>(
 
 /// Replaces each lone surrogate in `json` with a stand-in (see [`FIRST_STAND_IN`]), and invalid
 /// UTF-8 with U+FFFD. Returns `None` if `json` contains neither.
-#[cfg(feature = "client")]
 fn replace_with_stand_ins(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
     let (mut with_stand_ins, mut rest) = (String::with_capacity(text.len()), &*text);
@@ -112,7 +113,7 @@ fn replace_with_stand_ins(json: &[u8]) -> Option<String> {
 
 /// Joins the surrogate pairs in all strings of `value`. The value must have been parsed with
 /// private-use characters in place of lone surrogates.
-pub(crate) fn join_surrogates(value: &mut Value) {
+pub fn join_surrogates(value: &mut Value) {
     match value {
         Value::String(text) => {
             let mut joiner = SurrogateJoiner::default();
@@ -127,7 +128,6 @@ pub(crate) fn join_surrogates(value: &mut Value) {
 
 /// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of `text`. Returns `None` if
 /// there is no such escape.
-#[cfg(feature = "client")]
 fn parse_unicode_escape(text: &str) -> Option<u16> {
     surrogates::parse_unit(text.strip_prefix("\\u")?)
 }

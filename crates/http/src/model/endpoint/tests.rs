@@ -5,18 +5,18 @@ use reqwest::{
 };
 
 use super::{Endpoint, parse_base_url};
-use haft_http::tls::{RootCertificates, client_config};
+use crate::tls::{RootCertificates, client_config};
 
 /// Returns `text` after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-    let (url, headers) = (parse_base_url(url).unwrap(), HeaderMap::from_iter(headers));
+    let (url, headers) = (parse_base_url(url, "").unwrap(), HeaderMap::from_iter(headers));
     let http = Client::builder()
         .tls_backend_preconfigured(client_config(RootCertificates::None).unwrap())
         .build()
         .unwrap();
-    let endpoint = Endpoint::new(&url, "/chat/completions", headers, &[], &http).unwrap();
+    let endpoint = Endpoint::new(&url, headers, &[], &http).unwrap();
     match endpoint.redact(ModelError::InvalidResponse(text.into())) {
         ModelError::InvalidResponse(text) => text,
         other => panic!("{other:?}"),
@@ -61,12 +61,14 @@ fn key_in_the_query_is_redacted() {
 fn request_has_path_query_and_headers() {
     let tls = client_config(RootCertificates::None).unwrap();
     let http = Client::builder().tls_backend_preconfigured(tls).build().unwrap();
-    let url = parse_base_url("http://me:secret@localhost/v1/?api-version=1").unwrap();
+    let url = parse_base_url("http://me:secret@localhost/v1/?api-version=1", "").unwrap();
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
-    let endpoint = Endpoint::new(&url, "/responses", headers, &[], &http).unwrap();
-    let request = endpoint.build_request(b"{}".to_vec());
+    let endpoint = Endpoint::new(&url, headers, &[], &http).unwrap();
+    let request = endpoint.build_request("/responses", b"{}".to_vec());
     assert_eq!(request.url().as_str(), "http://localhost/v1/responses?api-version=1");
-    assert_eq!(endpoint.display_url(), "http://localhost/v1/responses");
+    assert_eq!(endpoint.display_url("/responses"), "http://localhost/v1/responses");
+    let request_with_query = endpoint.build_request("/m:stream?alt=sse", Vec::new());
+    assert_eq!(request_with_query.url().as_str(), "http://localhost/v1/m:stream?api-version=1&alt=sse");
     assert_eq!(request.headers()["content-type"], "application/json");
     assert_eq!(request.headers()["authorization"], "Basic bWU6c2VjcmV0");
     assert_eq!(request.headers()["x-team"], "a");

@@ -1,12 +1,11 @@
-use haft_core::{
-    ToolCall,
-    model::{CallAccumulator as CoreAccumulator, CallPiece, ModelError},
+use crate::{
+    call::ToolCall,
+    model::{CallAccumulator, CallPiece, ModelError},
 };
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::accumulator::EventSink;
-use crate::wire::{SurrogateJoiner, WireCall};
+use super::{reply_accumulator::EventSink, surrogates::SurrogateJoiner};
 
 /// The approximate size of a call without its texts, in bytes.
 const CALL_BYTES: usize = 256;
@@ -14,8 +13,8 @@ const CALL_BYTES: usize = 256;
 /// The accumulator for the tool calls of a reply, with the data that haft-core does not know:
 /// surrogate pairs that are split between two pieces, and opaque data.
 #[derive(Debug)]
-pub(super) struct CallAccumulator {
-    calls: CoreAccumulator,
+pub struct ReplyCalls {
+    calls: CallAccumulator,
     /// One element per call.
     wire_data: Vec<CallWireData>,
     /// `true` if the current pieces may contain private-use characters in place of lone surrogates.
@@ -31,39 +30,39 @@ struct CallWireData {
 }
 
 /// The way in which the call of a piece is found.
-#[derive(Clone, Copy)]
-pub(super) enum PieceKind {
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum PieceKind {
     /// A delta of a stream.
     Delta,
     /// An element of a complete reply. An element with a name is a call of its own.
     Whole,
     /// A part of the item at the index of the piece, in a stream of the Responses API.
-    #[cfg(feature = "client")]
     Item,
 }
 
-impl Default for CallAccumulator {
+impl Default for ReplyCalls {
     fn default() -> Self {
-        let calls = CoreAccumulator::with_id_generator(|_, _| format!("call_{:016x}", fastrand::u64(..)));
+        let calls = CallAccumulator::with_id_generator(|_, _| format!("call_{:016x}", fastrand::u64(..)));
         Self { calls, wire_data: Vec::new(), has_stand_ins: false }
     }
 }
 
-impl CallAccumulator {
-    /// Begins the next chunk of the reply: see [`CoreAccumulator::begin_chunk`].
-    pub(super) fn begin_chunk(&mut self) {
+impl ReplyCalls {
+    /// Begins the next chunk of the reply: see [`CallAccumulator::begin_chunk`].
+    pub fn begin_chunk(&mut self) {
         self.calls.begin_chunk();
     }
 
-    /// Adds the piece `wire` to the call that it continues, or begins a new call. Returns the
+    /// Adds `piece` to the call that it continues, or begins a new call. Returns the
     /// number of bytes that were added.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
-        wire: WireCall,
+        mut piece: CallPiece,
+        extra: Option<Value>,
         kind: PieceKind,
         sink: &mut EventSink<'_>,
     ) -> Result<usize, ModelError> {
-        let (mut piece, extra) = split(wire);
         let known = match kind {
             PieceKind::Whole if piece.name.is_some() => None,
             // Whole calls have no index, so another id is another call.
@@ -71,7 +70,6 @@ impl CallAccumulator {
                 self.calls.find(&piece).filter(|known| self.calls.id(*known) == piece.id.as_deref())
             }
             PieceKind::Delta | PieceKind::Whole => self.calls.find(&piece),
-            #[cfg(feature = "client")]
             PieceKind::Item => piece.index.and_then(|index| self.calls.find_index(index)),
         };
         let position = known.unwrap_or_else(|| self.calls.start(&piece));
@@ -96,12 +94,12 @@ impl CallAccumulator {
 
     /// Sets whether the current pieces may contain private-use characters in place of lone
     /// surrogates.
-    pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
+    pub fn set_has_stand_ins(&mut self, enabled: bool) {
         self.has_stand_ins = enabled;
     }
 
     /// Ends the calls. Emits everything that was held back.
-    pub(super) fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    pub fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (position, data) in self.wire_data.iter_mut().enumerate() {
             if let Some(arguments) = data.joiner.end() {
                 let piece = CallPiece { arguments, ..CallPiece::default() };
@@ -112,32 +110,28 @@ impl CallAccumulator {
         Ok(())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns `true` if there are no calls.
+    pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
     /// Returns `true` if the last call has a name, but no arguments. Such a call is incomplete if a
     /// limit or filter stopped the reply.
-    pub(super) fn lacks_arguments(&self) -> bool {
+    pub fn lacks_arguments(&self) -> bool {
         self.calls.lacks_arguments()
     }
 
     /// Returns the opaque data of the calls, such as Gemini's thought signatures, by call id.
-    pub(super) fn extra_content_by_id(&self) -> Map<String, Value> {
+    pub fn extra_content_by_id(&self) -> Map<String, Value> {
         let extra = |(position, data): (usize, &CallWireData)| {
             Some((self.calls.id(position)?.to_owned(), data.extra.clone()?))
         };
         self.wire_data.iter().enumerate().filter_map(extra).collect()
     }
 
-    /// Replaces the name and the arguments of a call with the final ones in `wire`, a complete item
+    /// Replaces the name and the arguments of a call with the final ones in `piece`, a complete item
     /// of the Responses API. Returns the number of bytes that were added.
-    pub(super) fn set_final(
-        &mut self,
-        wire: WireCall,
-        sink: &mut EventSink<'_>,
-    ) -> Result<usize, ModelError> {
-        let (mut piece, _) = split(wire);
+    pub fn set_final(&mut self, mut piece: CallPiece, sink: &mut EventSink<'_>) -> Result<usize, ModelError> {
         let known = piece.index.and_then(|index| self.calls.find_index(index));
         let position = known.unwrap_or_else(|| self.calls.start(&piece));
         let bytes = self.reserve(position);
@@ -150,34 +144,24 @@ impl CallAccumulator {
     }
 
     /// Returns the id of the call with the given index, or `None` if there is no such call.
-    pub(super) fn id_of(&self, index: i64) -> Option<&str> {
+    pub fn id_of(&self, index: i64) -> Option<&str> {
         self.calls.id(self.calls.find_index(index)?)
     }
 
     /// Returns the ids that the server has sent, without the generated ones.
-    pub(super) fn received_ids(&self) -> impl Iterator<Item = &str> {
+    pub fn received_ids(&self) -> impl Iterator<Item = &str> {
         self.calls.received_ids()
     }
 
-    pub(super) fn into_calls(self) -> Vec<ToolCall> {
+    /// Returns the calls.
+    pub fn into_calls(self) -> Vec<ToolCall> {
         self.calls.into_calls()
     }
 }
 
-fn split(wire: WireCall) -> (CallPiece, Option<Value>) {
-    let function = wire.function.unwrap_or_default();
-    let piece = CallPiece {
-        index: wire.index.to_number(),
-        id: wire.id.into_non_empty(),
-        name: function.name.into_non_empty(),
-        arguments: function.arguments.into_text().unwrap_or_default(),
-    };
-    (piece, wire.extra_content.map(|extra| *extra).filter(|extra| !extra.is_null()))
-}
-
 /// Returns the first call with incomplete JSON arguments. `None` if there is no such call.
 ///
-/// The arguments are parsed by [`JsonText`](haft_core::schema::JsonText), which keeps the value for
+/// The arguments are parsed by [`JsonText`](crate::schema::JsonText), which keeps the value for
 /// the pipeline. Only arguments that it cannot parse are read a second time, because they may still
 /// be complete, for example if they are nested too deep.
 pub(super) fn incomplete_call(calls: &[ToolCall]) -> Option<&ToolCall> {

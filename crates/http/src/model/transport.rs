@@ -6,10 +6,6 @@ use haft_core::{
     call::BoxError,
     model::{ModelError, ServerError, TimeoutPhase},
 };
-use haft_http::{
-    client::retry_after,
-    model::{HttpReply, RequestTimer, root_cause},
-};
 use reqwest::{
     Request, Response,
     header::{HeaderMap, LOCATION},
@@ -17,7 +13,8 @@ use reqwest::{
 use serde::Serialize;
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
-use super::{endpoint::Endpoint, unsupported_params::ApiRejection};
+use super::{HttpReply, RequestTimer, endpoint::Endpoint, root_cause};
+use crate::client::retry_after;
 
 /// The HTTP service that a user-supplied layer wraps. It sends an HTTP request and returns the
 /// response head.
@@ -55,32 +52,56 @@ impl Middleware {
     }
 }
 
-/// The HTTP client, endpoint and layers for one API of one server.
+/// The HTTP client, endpoint and layers for one server.
 pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
     /// The HTTP client, wrapped in the layers. `None` if there are no layers. The service is cloned
     /// for each request. The lock is needed because an [`HttpService`] is not `Sync`.
     middleware: Option<Arc<Mutex<HttpService>>>,
+    /// The end of the message of a 404 error, such as a question about the base URL.
+    not_found_hint: fn(&str) -> &'static str,
+}
+
+/// The error of an HTTP request, and the request parameter that the error names.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RequestError {
+    /// The error.
+    pub error: ModelError,
+    /// The `param` field of the error body, or an empty string.
+    pub param: String,
+}
+
+impl From<ModelError> for RequestError {
+    fn from(error: ModelError) -> Self {
+        Self { error, param: String::new() }
+    }
 }
 
 impl Transport {
-    pub(super) fn new(endpoint: Endpoint, http: reqwest::Client, middleware: Middleware) -> Self {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        http: reqwest::Client,
+        middleware: &Middleware,
+        not_found_hint: fn(&str) -> &'static str,
+    ) -> Self {
         let middleware = middleware.wrap(&http);
-        Self { endpoint, http, middleware }
+        Self { endpoint, http, middleware, not_found_hint }
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Sends `body` as JSON and waits for the head of a successful response.
+    /// Sends `body` as JSON to `path` and waits for the head of a successful response.
     pub(super) async fn send(
         &self,
+        path: &str,
         body: impl Serialize + Send,
         timer: &RequestTimer,
-    ) -> Result<HttpReply, ApiRejection> {
-        let response = timer.run(TimeoutPhase::FirstByte, self.exchange(body)).await?;
+    ) -> Result<HttpReply, RequestError> {
+        let response = timer.run(TimeoutPhase::FirstByte, self.exchange(path, body)).await?;
         let response = response.map_err(|error| self.service_error(error, timer))?;
         let reply = HttpReply::new(response, timer.clone());
         if reply.status().is_success() {
@@ -88,13 +109,13 @@ impl Transport {
         }
         // The future of this rare path is boxed, because it would otherwise enlarge the future of
         // every request.
-        Err(Box::pin(self.read_rejection(reply)).await)
+        Err(Box::pin(self.read_rejection(path, reply)).await)
     }
 
-    async fn exchange(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
+    async fn exchange(&self, path: &str, body: impl Serialize + Send) -> Result<Response, BoxError> {
         let mut json = Vec::with_capacity(BODY_CAPACITY_BYTES);
         serde_json::to_writer(&mut json, &body)?;
-        let request = self.endpoint.build_request(json);
+        let request = self.endpoint.build_request(path, json);
         match &self.middleware {
             Some(around) => {
                 let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -106,7 +127,7 @@ impl Transport {
 
     /// Converts `reply`, an unsuccessful response, to an error. Reads the beginning of the body,
     /// unless the response is a redirect or compressed.
-    async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
+    async fn read_rejection(&self, path: &str, mut reply: HttpReply) -> RequestError {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
@@ -118,11 +139,12 @@ impl Transport {
             (None, None) => ServerError::parse(&String::from_utf8_lossy(&reply.read_error_body().await)),
         };
         if status == 404 {
-            error.prefix_message(&location_of(&self.endpoint.display_url()));
+            let url = self.endpoint.display_url(path);
+            error.prefix_message(&format!("at {url}{}: ", (self.not_found_hint)(&url)));
         }
         error.set_retryable(should_retry(reply.headers()));
         let param = error.param().to_owned();
-        ApiRejection { error: error.into_model_error(Some(status), retry_after), param }
+        RequestError { error: error.into_model_error(Some(status), retry_after), param }
     }
 
     fn connection_error(&self, error: reqwest::Error, timer: &RequestTimer) -> ModelError {
@@ -147,14 +169,6 @@ impl Transport {
             Err(other) => ModelError::Failed { message: other.to_string(), source: None },
         }
     }
-}
-
-/// Returns the requested URL as the beginning of the message of a 404 error, because the usual
-/// cause is a wrong base URL.
-fn location_of(url: &str) -> String {
-    let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
-    let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
-    format!("at {url}{question}: ")
 }
 
 /// Returns the value of the header `x-should-retry`, which OpenAI and others send. `None` if it is

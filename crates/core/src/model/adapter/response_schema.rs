@@ -5,37 +5,37 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_core::{
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::{
     Schema, ToolName,
     schema::{ProviderSchema, SchemaTarget},
 };
-use serde::Serialize;
-use serde_json::value::RawValue;
-
-use super::to_raw_json;
 
 /// The name of the property in the wrapper object. The wrapper is used if the server accepts only
 /// objects as the root of a reply.
-pub(crate) const WRAPPER_PROPERTY: &str = "value";
+pub(super) const WRAPPER_PROPERTY: &str = "value";
 
 /// The restrictions that a server imposes on response schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ResponseSchemaOptions {
-    pub(crate) target: SchemaTarget,
+pub struct ResponseSchemaOptions {
+    /// The JSON Schema subset that the server supports.
+    pub target: SchemaTarget,
     /// `true` if the root of a response schema must be an object without alternatives such as
     /// `anyOf`.
-    pub(crate) needs_object_root: bool,
+    pub needs_object_root: bool,
 }
 
 /// The encoded `schema` and `strict` fields of a response format.
-#[derive(Serialize)]
-pub(crate) struct ResponseSchema {
+#[derive(Debug, Serialize)]
+pub struct ResponseSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
     /// `true` if the schema is wrapped in an object with the property [`WRAPPER_PROPERTY`].
     #[serde(skip)]
-    pub(crate) is_wrapped: bool,
+    pub(super) is_wrapped: bool,
 }
 
 /// A cache in a schema: the encoded form of the schema for each [`ResponseSchemaOptions`].
@@ -45,15 +45,20 @@ struct SchemaCache(Mutex<HashMap<ResponseSchemaOptions, Arc<ResponseSchema>>>);
 impl ResponseSchema {
     /// Returns `schema`, encoded for `options`. The encoded form is cached. Changes to the schema
     /// are logged under the name `name`.
-    pub(crate) fn of(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Arc<Self> {
+    pub fn of(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(options).or_insert_with(|| Arc::new(Self::new(schema, name, options))))
     }
 
+    /// Returns the JSON text of the schema.
+    pub fn json(&self) -> &RawValue {
+        &self.schema
+    }
+
     /// Returns `true` if the schema is sent with `strict: true`. In strict mode, the model writes
     /// null instead of omitting a property.
-    pub(crate) fn is_strict(&self) -> bool {
+    pub fn is_strict(&self) -> bool {
         self.strict.is_some()
     }
 
@@ -69,7 +74,7 @@ impl ResponseSchema {
         };
         log_changes(&converted, name);
         Self {
-            schema: to_raw_json(&converted.value),
+            schema: to_raw_value(&converted.value).unwrap_or_else(|_| RawValue::NULL.to_owned()),
             strict: converted.is_strict.then_some(true),
             is_wrapped,
         }

@@ -1,39 +1,72 @@
 use std::{collections::VecDeque, mem};
 
-use haft_core::{
-    ToolCall,
+use serde_json::Value;
+
+use crate::{
+    call::ToolCall,
     content::Content,
     limits::SERVER_MESSAGE_BYTES,
-    message::{AssistantMessage, ProviderData},
-    model::{CallIds, ChatEvent, ChatResponse, ModelError},
+    message::{AssistantMessage, Citation, HostedCall, ProviderData},
+    model::{CallIds, CallPiece, ChatEvent, ChatResponse, ModelError},
     usage::Usage,
 };
 
 use super::{
-    call_accumulator::{CallAccumulator, PieceKind, incomplete_call},
-    finish_reason::{FinishKind, FinishState},
+    finish_state::{FinishKind, FinishState},
+    in_band_error::excerpt,
+    reply_calls::{PieceKind, ReplyCalls, incomplete_call},
+    surrogates::SurrogateJoiner,
 };
-use crate::wire::{SurrogateJoiner, WireCall};
 
 /// The queue to which the events of a streamed reply are pushed. `None` if the reply is not
 /// streamed.
-pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
+pub type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
-/// The accumulator for the text, the calls and the metadata of a reply, for both APIs. The
-/// concatenated text and reasoning deltas equal the text and the reasoning of the final message.
+/// The accumulator for the text, the calls and the metadata of a reply. The concatenated text and
+/// reasoning deltas equal the text and the reasoning of the final message.
+///
+/// A reply is complete, or it is an error: [`finish`](Self::finish) returns no reply that was cut
+/// inside a call.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::VecDeque;
+///
+/// use haft_core::model::{ChatEvent, FinishReason, adapter::ReplyAccumulator};
+///
+/// let mut events = VecDeque::new();
+/// let mut reply = ReplyAccumulator::default();
+/// reply.add_text("It is ".to_owned(), &mut Some(&mut events))?;
+/// reply.add_text("42.".to_owned(), &mut Some(&mut events))?;
+/// reply.finish_state.set_reason("end_turn".to_owned());
+/// reply.flush(&mut Some(&mut events))?;
+/// let reply = reply.finish()?;
+/// assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("It is 42.", FinishReason::Stop));
+/// assert_eq!(events.pop_front(), Some(ChatEvent::TextDelta { text: "It is ".to_owned() }));
+/// # Ok::<(), haft_core::model::ModelError>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Accumulator {
-    pub(super) id: Option<String>,
-    pub(super) model: Option<String>,
-    pub(super) text: String,
-    pub(super) reasoning: String,
+pub struct ReplyAccumulator {
+    /// The id of the reply, from the server.
+    pub id: Option<String>,
+    /// The name of the model, from the server.
+    pub model: Option<String>,
+    text: String,
+    reasoning: String,
     refusal: String,
-    pub(super) calls: CallAccumulator,
-    pub(super) finish_state: FinishState,
-    pub(super) usage: Option<Usage>,
-    pub(super) provider_data: ProviderData,
+    /// The tool calls.
+    pub calls: ReplyCalls,
+    hosted_calls: Vec<HostedCall>,
+    citations: Vec<Citation>,
+    /// The finish reason.
+    pub finish_state: FinishState,
+    /// The usage, from the server.
+    pub usage: Option<Usage>,
+    /// The opaque data of the message.
+    pub provider_data: ProviderData,
     /// The call ids that the server accepts. Its own ids are stored in `provider_data`.
-    pub(super) call_ids: CallIds,
+    call_ids: CallIds,
     joiners: Joiners,
     /// The number of bytes stored so far. A reply may have at most [`SERVER_MESSAGE_BYTES`].
     size: usize,
@@ -49,34 +82,33 @@ struct Joiners {
     has_stand_ins: bool,
 }
 
-impl Accumulator {
+impl ReplyAccumulator {
     /// Creates an accumulator for a reply to requests with the ids `call_ids`.
-    #[cfg(feature = "client")]
-    pub(super) fn new(call_ids: CallIds) -> Self {
+    pub fn new(call_ids: CallIds) -> Self {
         Self { call_ids, ..Self::default() }
     }
 
     /// Sets whether the current event may contain private-use characters in place of lone
     /// surrogates. See [`SurrogateJoiner`].
-    pub(super) fn set_has_stand_ins(&mut self, enabled: bool) {
+    pub fn set_has_stand_ins(&mut self, enabled: bool) {
         self.joiners.has_stand_ins = enabled;
         self.calls.set_has_stand_ins(enabled);
     }
 
     /// Drops a high surrogate that was held back at the end of the text. Called if the server
     /// repeats the whole text, which contains the surrogate again.
-    pub(super) fn reset_text_joiner(&mut self) {
+    pub fn reset_text_joiner(&mut self) {
         self.joiners.text.reset();
     }
 
     /// Returns `true` if the reply has no text, no calls and no refusal.
-    pub(super) fn has_no_answer(&self) -> bool {
+    pub fn has_no_answer(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
     }
 
     /// Ends the text, the reasoning, the refusal and the calls of the reply. Adds U+FFFD for each
     /// surrogate that was held back.
-    pub(super) fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    pub fn flush(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         self.set_has_stand_ins(false);
         let Joiners { text, reasoning, refusal, .. } = &mut self.joiners;
         let (text, reasoning, refusal) = (text.end(), reasoning.end(), refusal.end());
@@ -86,7 +118,23 @@ impl Accumulator {
         self.calls.flush(sink)
     }
 
-    pub(super) fn add_text(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    /// Returns the text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the reasoning so far.
+    pub fn reasoning(&self) -> &str {
+        &self.reasoning
+    }
+
+    /// Adds a piece of the text.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ModelError::InvalidResponse`] if the reply has more than
+    /// [`SERVER_MESSAGE_BYTES`]. All methods that add something fail in this way.
+    pub fn add_text(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let text = self.joiners.text.join(text, self.joiners.has_stand_ins);
         self.try_add_size(text.len())?;
         self.text.push_str(&text);
@@ -96,7 +144,12 @@ impl Accumulator {
         Ok(())
     }
 
-    pub(super) fn add_reasoning(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    /// Adds a piece of the reasoning.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn add_reasoning(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let text = self.joiners.reasoning.join(text, self.joiners.has_stand_ins);
         self.try_add_size(text.len())?;
         self.reasoning.push_str(&text);
@@ -106,27 +159,102 @@ impl Accumulator {
         Ok(())
     }
 
-    pub(super) fn add_refusal(&mut self, text: String) -> Result<(), ModelError> {
+    /// Adds a piece of the model's explanation why it declined to answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn add_refusal(&mut self, text: String) -> Result<(), ModelError> {
         let text = self.joiners.refusal.join(text, self.joiners.has_stand_ins);
         self.try_add_size(text.len())?;
         self.refusal.push_str(&text);
         Ok(())
     }
 
-    /// Adds `call`, a piece of a tool call.
-    pub(super) fn add_call(
+    /// Adds a call of a hosted tool that the provider has started. A call that never finishes is
+    /// part of the message, without an output.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn start_hosted_call(
         &mut self,
-        call: WireCall,
+        call: HostedCall,
+        sink: &mut EventSink<'_>,
+    ) -> Result<(), ModelError> {
+        self.try_add_size(hosted_call_size(&call))?;
+        if let Some(events) = sink {
+            events.push_back(ChatEvent::HostedCallStarted { id: call.id.clone(), tool: call.tool.clone() });
+        }
+        self.hosted_calls.push(call);
+        Ok(())
+    }
+
+    /// Replaces the started call with the same id by `call`, which has its output. Adds `call` if it
+    /// was not started.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn finish_hosted_call(
+        &mut self,
+        call: HostedCall,
+        sink: &mut EventSink<'_>,
+    ) -> Result<(), ModelError> {
+        let position = self.hosted_calls.iter().rposition(|started| started.id == call.id);
+        if position.is_none() {
+            self.start_hosted_call(HostedCall::new(&call.id, &call.tool), sink)?;
+        }
+        self.try_add_size(hosted_call_size(&call))?;
+        if let Some(events) = sink {
+            events.push_back(ChatEvent::HostedCallFinished { call: call.clone() });
+        }
+        let position = position.or(self.hosted_calls.len().checked_sub(1));
+        if let Some(started) = position.and_then(|position| self.hosted_calls.get_mut(position)) {
+            *started = call;
+        }
+        Ok(())
+    }
+
+    /// Returns the calls of hosted tools so far.
+    pub fn hosted_calls(&self) -> &[HostedCall] {
+        &self.hosted_calls
+    }
+
+    /// Adds a citation. A citation that equals an earlier one is ignored.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn add_citation(&mut self, citation: Citation) -> Result<(), ModelError> {
+        if self.citations.contains(&citation) {
+            return Ok(());
+        }
+        let texts = [&citation.title, &citation.url, &citation.file_id, &citation.quote];
+        self.try_add_size(texts.into_iter().flatten().map(String::len).sum::<usize>() + 64)?;
+        self.citations.push(citation);
+        Ok(())
+    }
+
+    /// Adds `call`, a piece of a tool call. `extra` is opaque data that is sent back with the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text), and if the reply has too many calls or too long arguments.
+    pub fn add_call(
+        &mut self,
+        call: CallPiece,
+        extra: Option<Value>,
         kind: PieceKind,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let size = self.calls.add(call, kind, sink)?;
+        let size = self.calls.add(call, extra, kind, sink)?;
         self.try_add_size(size)
     }
 
     /// Adds `bytes` to the number of stored bytes. Returns an error if the sum exceeds
     /// [`SERVER_MESSAGE_BYTES`].
-    pub(super) fn try_add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
+    pub fn try_add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
         if self.size > SERVER_MESSAGE_BYTES {
             return Err(ModelError::InvalidResponse(format!(
@@ -137,31 +265,31 @@ impl Accumulator {
     }
 
     /// Returns the number of bytes stored so far.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.size
     }
 
     /// Returns `true` if the finish reason was received, and no content has followed it.
-    #[cfg(feature = "client")]
-    pub(crate) fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.finish_state.is_over()
     }
 
     /// Returns `true` if the reply is finished and has an answer. If the reply has only reasoning
     /// so far, the answer may still follow the finish reason.
-    #[cfg(feature = "client")]
-    pub(crate) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.is_finished() && !self.has_no_answer()
     }
 
     /// Returns the message received so far.
-    pub(super) fn into_message(mut self) -> AssistantMessage {
+    pub fn into_message(mut self) -> AssistantMessage {
         self.call_ids.record_issued(self.calls.received_ids(), &mut self.provider_data);
         AssistantMessage {
             content: non_empty(self.text).map(Content::from).into_iter().collect(),
             reasoning: non_empty(self.reasoning),
             tool_calls: self.calls.into_calls(),
             refusal: non_empty(self.refusal),
+            hosted_calls: self.hosted_calls,
+            citations: self.citations,
             provider_data: self.provider_data,
         }
     }
@@ -172,7 +300,11 @@ impl Accumulator {
     /// such as `stop` or `tool_calls`. After a regular finish reason, incomplete arguments are a
     /// mistake of the model, and validation reports them to the model. A call without a name is
     /// always an error, because it cannot be reported as a call.
-    pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error for the reply that was cut, empty or malformed.
+    pub fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let kind = self.finish_state.kind();
         let cause = match kind {
             FinishKind::Failure => return Err(self.into_failure()),
@@ -215,23 +347,28 @@ impl Accumulator {
     }
 
     /// Returns the error for a truncated reply, with the partial message.
-    pub(super) fn into_truncated(self, reason: impl Into<String>) -> ModelError {
+    pub fn into_truncated(self, reason: impl Into<String>) -> ModelError {
         ModelError::Truncated { reason: reason.into(), partial: Box::new(self.into_message()) }
     }
 
     fn into_failure(self) -> ModelError {
         let text = self.into_message().text();
-        let body = format!("it stopped with an error after \"{}\"", crate::api_error::excerpt(&text));
+        let body = format!("it stopped with an error after \"{}\"", excerpt(&text));
         ModelError::Server { status: None, body, retry_after: None }
     }
 }
 
 /// Returns an error if a call of `message` has no name.
-pub(super) fn check_names(message: &AssistantMessage) -> Result<(), ModelError> {
+pub fn check_names(message: &AssistantMessage) -> Result<(), ModelError> {
     match nameless_call(message) {
         Some(_) => Err(ModelError::InvalidResponse("a call in it has no name".to_owned())),
         None => Ok(()),
     }
+}
+
+fn hosted_call_size(call: &HostedCall) -> usize {
+    let data = [&call.input, &call.output].into_iter().filter(|it| !it.is_null());
+    call.id.len() + call.tool.len() + data.map(|it| it.to_string().len()).sum::<usize>() + 64
 }
 
 fn nameless_call(message: &AssistantMessage) -> Option<&ToolCall> {

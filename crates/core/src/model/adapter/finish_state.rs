@@ -1,15 +1,16 @@
-use haft_core::{message::AssistantMessage, model::FinishReason};
+use crate::{message::AssistantMessage, model::FinishReason};
 
 /// The finish reason of a reply, and a flag that is `true` when the reply has ended.
 #[derive(Debug, Default)]
-pub(super) struct FinishState {
+pub struct FinishState {
     reason: Option<String>,
     is_over: bool,
 }
 
 /// The meaning of a server's finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FinishKind {
+#[non_exhaustive]
+pub enum FinishKind {
     /// The model finished the reply.
     Complete,
     /// A token limit stopped the reply.
@@ -56,7 +57,8 @@ const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
 ];
 
 impl FinishKind {
-    pub(super) fn of(reason: &str) -> Self {
+    /// Returns the kind of `reason`, the finish reason of a server of any provider.
+    pub fn of(reason: &str) -> Self {
         // Gemini also sends reasons such as `function_call_filter: MALFORMED_FUNCTION_CALL`.
         let words = [reason].into_iter().chain(reason.split(':').rev().map(str::trim));
         let kind_of = |word: &str| {
@@ -70,7 +72,7 @@ impl FinishKind {
 impl FinishState {
     /// Stores `reason`, the finish reason of a chunk. An empty reason does not end the reply,
     /// because Ollama and SGLang send an empty reason with each chunk.
-    pub(super) fn set_reason(&mut self, reason: String) {
+    pub fn set_reason(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
         if is_filled || self.reason.is_none() {
@@ -80,35 +82,36 @@ impl FinishState {
 
     /// Marks the reply as unfinished because more content arrived. Some servers send a finish
     /// reason at the end of the reasoning, before the answer.
-    pub(super) fn reopen(&mut self) {
+    pub fn reopen(&mut self) {
         self.is_over = false;
     }
 
     /// Returns `true` if the finish reason was received and no content has followed it.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    pub(super) fn kind(&self) -> FinishKind {
+    /// Returns the kind of the finish reason.
+    pub fn kind(&self) -> FinishKind {
         FinishKind::of(self.reason())
     }
 
     /// Returns `true` if the finish reason means that the model calls tools.
-    pub(super) fn means_tool_calls(&self) -> bool {
+    pub fn means_tool_calls(&self) -> bool {
         ["tool_calls", "function_call", "tool_call", "tool_use"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(self.reason()))
     }
 
     /// Returns the reason as the server sent it, or an empty string.
-    pub(super) fn reason(&self) -> &str {
+    pub fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or_default()
     }
 
     /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
     /// calls or the reason announces calls, or else `Stop`. An unknown reason is returned unchanged
     /// in `Other`.
-    pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
+    pub fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         let announces_calls = self.means_tool_calls();
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,

@@ -1,34 +1,86 @@
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{collections::VecDeque, fmt, mem, time::Duration};
 
-use haft_core::model::{ChatEvent, ChatResponse, ModelError, ServerError};
-use haft_http::model::{EventParser, HttpReply, ServerEvent};
+use haft_core::model::{ChatEvent, ChatResponse, ModelError, ServerError, adapter::decode_error};
 use tokio::time::{Instant, timeout_at};
 
-use crate::reply::{StreamAccumulator, decode_error};
+use super::{EventParser, HttpReply, ServerEvent};
 
 /// The time to wait for the usage and `[DONE]` after the finish reason. Some servers send neither
 /// and keep the connection open.
-pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(2);
+pub const USAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// The data of keep-alive events, which are ignored.
 const KEEP_ALIVE_DATA: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
+/// An accumulator that builds a reply from the stream events of one API.
+pub trait StreamAccumulator: Default + Send {
+    /// A parsed event of the stream.
+    type Event;
+
+    /// Parses the data of a server-sent event.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the data is not the JSON of an event.
+    fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
+
+    /// Adds `event`, a parsed event of the stream, to the reply. Pushes a [`ChatEvent`] to `events`
+    /// for each new piece of content.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the event is an error of the server, or exceeds a limit.
+    fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
+
+    /// Parses `body`, the body of a non-streamed reply.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the body is no complete reply.
+    fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
+
+    /// Returns `true` if the finish reason was received and no content has followed it. If the
+    /// reply has only reasoning so far, the answer may still follow.
+    fn is_finished(&self) -> bool;
+
+    /// Returns `true` if the reply is finished and has an answer. Only the usage may follow.
+    fn is_answered(&self) -> bool;
+
+    /// Returns `true` if nothing follows, because the API has an event for the end of a stream.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Returns the complete reply. Pushes a [`ChatEvent`] to `events` for content that was held
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the reply is incomplete or empty.
+    fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
+
+    /// Returns the error for a truncated reply, with the partial message.
+    fn into_truncated(self, reason: String) -> ModelError;
+}
+
 /// The events of a streamed reply. Bytes are read from the connection only on demand, so a slow
 /// reader applies back-pressure.
-pub(super) struct ReplyStream<A> {
+pub struct ReplyStream<A> {
     reply: HttpReply,
     parser: EventParser,
     accumulator: A,
     events: VecDeque<ChatEvent>,
     /// The time at which the wait for the usage and `[DONE]` ends. `None` before the wait begins.
     usage_deadline: Option<Instant>,
-    /// `true` after `[DONE]` was received. Later events are not parsed.
+    /// `true` after `[DONE]`, or another event for the end, was received. Later events are not
+    /// parsed.
     has_done_marker: bool,
     is_over: bool,
 }
 
 impl<A: StreamAccumulator> ReplyStream<A> {
-    pub(super) fn new(reply: HttpReply, accumulator: A) -> Self {
+    /// Creates the stream of the events in the body of `reply`.
+    pub fn new(reply: HttpReply, accumulator: A) -> Self {
         let (parser, events) = (EventParser::default(), VecDeque::new());
         Self {
             reply,
@@ -43,7 +95,11 @@ impl<A: StreamAccumulator> ReplyStream<A> {
 
     /// Waits for the first event of a streamed reply, or reads the whole reply to a non-streamed
     /// request.
-    pub(super) async fn begin(&mut self, is_streamed: bool) -> Result<Option<ChatResponse>, ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the reply is an error, is incomplete, or does not arrive in time.
+    pub async fn begin(&mut self, is_streamed: bool) -> Result<Option<ChatResponse>, ModelError> {
         if is_streamed {
             return self.wait_for_event().await.map(|()| None);
         }
@@ -67,7 +123,11 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 
     /// Returns the next event, or `None` after the last event.
-    pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         self.wait_for_event().await?;
         Ok(self.events.pop_front())
     }
@@ -97,6 +157,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         self.has_done_marker = is_done_marker(event.data);
         if !self.has_done_marker {
             process_event(event, &mut self.accumulator, &mut self.events)?;
+            self.has_done_marker = self.accumulator.is_over();
         }
         Ok(!self.has_done_marker)
     }
@@ -187,4 +248,13 @@ fn truncated_error<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<
 
 fn is_done_marker(data: &[u8]) -> bool {
     data.trim_ascii() == b"[DONE]"
+}
+
+impl<A> fmt::Debug for ReplyStream<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyStream")
+            .field("reply", &self.reply)
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
 }

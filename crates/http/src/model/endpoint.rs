@@ -2,28 +2,32 @@
 mod tests;
 
 use haft_core::model::ModelError;
-use haft_http::model::Secrets;
 use reqwest::{
     Client, Method, Request, Url,
     header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use secrecy::SecretString;
 
-use super::builder::BuildError;
+use super::{BuildError, Secrets};
 
-/// The URL and the headers of all requests to one API of a server.
+/// The base URL and the headers of all requests to a server.
 pub(super) struct Endpoint {
-    /// The URL of the API, with its query but without credentials.
+    /// The base URL, with its query but without credentials.
     url: Url,
     address: String,
     headers: HeaderMap,
     secrets: Secrets,
 }
 
-/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so `text`
-/// may also be the full URL of an endpoint.
-pub(super) fn parse_base_url(text: &str) -> Result<Url, BuildError> {
-    let wrong = |reason: String| BuildError::InvalidBaseUrl { base_url: without_secrets(text), reason };
+/// Parses `text` as the base URL of a server. A trailing `/` of its path is removed. `example` is a
+/// valid base URL, for the error.
+///
+/// # Errors
+///
+/// Fails if `text` is no HTTP URL, or has a fragment.
+pub fn parse_base_url(text: &str, example: &'static str) -> Result<Url, BuildError> {
+    let wrong =
+        |reason: String| BuildError::InvalidBaseUrl { base_url: without_secrets(text), reason, example };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong(format!("its scheme is {:?}", url.scheme())));
@@ -31,11 +35,14 @@ pub(super) fn parse_base_url(text: &str) -> Result<Url, BuildError> {
     if url.fragment().is_some() {
         return Err(wrong("it has a fragment, and fragments are not sent".into()));
     }
-    let path = url.path().trim_end_matches('/');
-    let copied = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end));
-    let path = copied.unwrap_or(path).trim_end_matches('/').to_owned();
+    let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&path);
     Ok(url)
+}
+
+/// Returns `url` without its credentials and its query, for error messages.
+pub fn address_of(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
 /// Redacts the credentials and the query in `text`, for error messages. `text` may be an invalid
@@ -46,13 +53,12 @@ fn without_secrets(text: &str) -> String {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of the API at `path` below the base URL.
+    /// Creates the endpoint of the server at `base_url`.
     ///
     /// Credentials in the URL become an `authorization` header, unless `headers` contains one. The
     /// values in `hidden` are redacted in errors, like the header values and the query.
     pub(super) fn new(
         base_url: &Url,
-        path: &str,
         headers: HeaderMap,
         hidden: &[SecretString],
         http: &Client,
@@ -67,8 +73,7 @@ impl Endpoint {
         all_headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         // Without the header, a server may use any coding (RFC 9110, section 12.5.3).
         all_headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
-        let mut url = request.url().clone();
-        url.set_path(&format!("{}{path}", base_url.path().trim_end_matches('/')));
+        let url = request.url().clone();
         let address = url.origin().ascii_serialization();
         Ok(Self { url, address, headers: all_headers, secrets })
     }
@@ -78,16 +83,27 @@ impl Endpoint {
         &self.address
     }
 
-    /// Returns the URL without its query, for error messages.
-    pub(super) fn display_url(&self) -> String {
-        let mut url = self.url.clone();
+    /// Returns the URL of `path` without the query, for error messages.
+    pub(super) fn display_url(&self, path: &str) -> String {
+        let mut url = self.url_of(path);
         url.set_query(None);
         url.into()
     }
 
-    /// Creates a POST request with `body` and the headers of this endpoint.
-    pub(super) fn build_request(&self, body: Vec<u8>) -> Request {
-        let mut request = Request::new(Method::POST, self.url.clone());
+    /// Returns the URL of `path`, which is relative to the base URL and can have a query.
+    fn url_of(&self, path: &str) -> Url {
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}{path}", self.url.path().trim_end_matches('/')));
+        if let Some(query) = query {
+            url.query_pairs_mut().extend_pairs(query.split('&').filter_map(|pair| pair.split_once('=')));
+        }
+        url
+    }
+
+    /// Creates a POST request to `path` with `body` and the headers of this endpoint.
+    pub(super) fn build_request(&self, path: &str, body: Vec<u8>) -> Request {
+        let mut request = Request::new(Method::POST, self.url_of(path));
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = Some(body.into());
         request

@@ -7,7 +7,9 @@ mod tests;
 use std::{mem, sync::Arc};
 
 use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
-use haft_core::{
+
+use super::response_schema::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
+use crate::{
     Schema,
     content::Content,
     message::AssistantMessage,
@@ -15,11 +17,10 @@ use haft_core::{
     schema::{RepairPolicy, json_text, parse_json, repair},
 };
 
-use crate::format::{ResponseSchema, ResponseSchemaOptions, WRAPPER_PROPERTY};
-
 /// A converter for replies that follow a modified response schema. It extracts the value from the
 /// wrapper object, and removes the nulls that strict mode requires in place of omitted properties.
-pub(crate) struct StructuredOutput {
+#[derive(Debug)]
+pub struct StructuredOutput {
     schema: Schema,
     sent: Arc<ResponseSchema>,
     unwrapper: Unwrapper,
@@ -28,7 +29,7 @@ pub(crate) struct StructuredOutput {
 impl StructuredOutput {
     /// Creates a converter for the reply to `request`. Returns `None` if the request has no
     /// response schema, or if the reply needs no conversion.
-    pub(crate) fn new(request: &ChatRequest, options: ResponseSchemaOptions) -> Option<Self> {
+    pub fn new(request: &ChatRequest, options: ResponseSchemaOptions) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, options);
         let needs_conversion = sent.is_wrapped || sent.is_strict();
@@ -36,7 +37,7 @@ impl StructuredOutput {
     }
 
     /// Converts `response`, a complete reply, back to the requested schema.
-    pub(crate) fn restore_reply(&self, response: &mut ChatResponse) {
+    pub fn restore_reply(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
         if message.refusal.is_none() && message.tool_calls.is_empty() {
@@ -46,7 +47,7 @@ impl StructuredOutput {
 
     /// Converts `events`, the events of a streamed reply. Nulls that stand for omitted properties
     /// remain in the deltas and are removed only from the final reply.
-    pub(crate) fn events<'a>(
+    pub fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a {
@@ -60,7 +61,7 @@ impl StructuredOutput {
 
     /// Converts the partial reply in `error` if `error` is [`ModelError::Truncated`]. Returns any
     /// other error unchanged.
-    pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
+    pub fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);
         }

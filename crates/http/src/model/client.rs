@@ -1,0 +1,187 @@
+use std::fmt;
+
+use futures::TryFutureExt as _;
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
+use haft_core::model::{
+    ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile,
+    adapter::{ResponseSchemaOptions, StructuredOutput},
+};
+use tracing::{Instrument as _, Span, field};
+
+use super::{Connection, ReplyStream, RequestTimer, StreamAccumulator};
+
+/// The parts of a model client that differ between APIs: the bodies of requests and the assembly of
+/// replies. A [`ModelClient`] provides everything else.
+pub trait ModelApi: Send + Sync {
+    /// The accumulator that builds a reply from a body or from stream events.
+    type Accumulator: StreamAccumulator;
+
+    /// Returns the value of `gen_ai.provider.name` in the span of a request.
+    fn provider(&self) -> &str;
+
+    /// Returns the name and the capabilities of the model.
+    fn profile(&self) -> &ModelProfile;
+
+    /// Returns the restrictions that the server imposes on response schemas.
+    fn response_schema_options(&self) -> ResponseSchemaOptions;
+
+    /// Sends `request` once, and waits for the whole reply, or for the first event of a streamed
+    /// reply. The client repeats it after a transient error.
+    fn send(
+        &self,
+        connection: &Connection,
+        request: &ChatRequest,
+        is_streamed: bool,
+        timer: &RequestTimer,
+    ) -> impl Future<Output = Result<(ReplyStream<Self::Accumulator>, Option<ChatResponse>), ModelError>> + Send;
+}
+
+/// A client for one model: the connection, retries, timeouts, redaction, structured output and
+/// tracing of an API.
+#[derive(Debug)]
+pub struct ModelClient<A> {
+    api: A,
+    connection: Connection,
+}
+
+impl<A: ModelApi> ModelClient<A> {
+    /// Creates a client that sends the requests of `api` over `connection`.
+    pub fn new(api: A, connection: Connection) -> Self {
+        Self { api, connection }
+    }
+
+    /// Returns the API.
+    pub fn api(&self) -> &A {
+        &self.api
+    }
+
+    /// Returns the connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Sends `request` and returns the complete reply. See
+    /// [`ChatModel::chat`](haft_core::ChatModel::chat).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the model has not all hosted tools of the request, if the server returns an error,
+    /// or if the reply is incomplete or malformed.
+    pub async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
+        request.check_hosted_tools(self.api.profile())?;
+        let span = self.start_span();
+        let timer = self.connection.start_timer();
+        let attempt = || async {
+            let (_, response) = self.api.send(&self.connection, request, false, &timer).await?;
+            response.ok_or(ModelError::EmptyResponse)
+        };
+        let reply = self.connection.with_retries(&timer, attempt).instrument(span.clone()).await;
+        let response = match StructuredOutput::new(request, self.api.response_schema_options()) {
+            None => reply?,
+            Some(structured) => {
+                let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
+                structured.restore_reply(&mut reply);
+                reply
+            }
+        };
+        record_response(&span, &response);
+        Ok(response)
+    }
+
+    /// Sends `request` and streams the reply. See
+    /// [`ChatModel::stream`](haft_core::ChatModel::stream).
+    pub fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
+        if let Err(error) = request.check_hosted_tools(self.api.profile()) {
+            return stream::iter([Err(error)]).boxed();
+        }
+        let span = self.start_span();
+        let timer = self.connection.start_timer();
+        let reading = span.clone();
+        let opening = async move {
+            let attempt = || async {
+                let (reply, _) = self.api.send(&self.connection, request, true, &timer).await?;
+                Ok(reply)
+            };
+            let reply = self.connection.with_retries(&timer, attempt).await?;
+            Ok(self.stream_events(reply, reading))
+        };
+        let events = opening.instrument(span).try_flatten_stream();
+        match StructuredOutput::new(request, self.api.response_schema_options()) {
+            None => events.boxed(),
+            Some(structured) => structured.events(events).boxed(),
+        }
+    }
+
+    /// Returns the events of `reply`. The reply is read and dropped inside `span`.
+    fn stream_events<'a>(
+        &'a self,
+        reply: ReplyStream<A::Accumulator>,
+        span: Span,
+    ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
+        // The reply is boxed, because each step of the stream would otherwise copy it.
+        let reply = Box::new(reply).instrument(span.clone());
+        stream::try_unfold(reply, move |mut reply| {
+            let step = async move {
+                let event = reply.inner_mut().next().await.map_err(|error| self.connection.redact(error))?;
+                if let Some(ChatEvent::Finished(response)) = &event {
+                    record_response(reply.span(), response);
+                }
+                Ok(event.map(|event| (event, reply)))
+            };
+            step.instrument(span.clone())
+        })
+    }
+
+    fn start_span(&self) -> Span {
+        chat_span(self.api.provider(), &self.api.profile().name, self.connection.address())
+    }
+
+    /// Writes the debug output of a model with the type name `name`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `f` does.
+    pub fn fmt_debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("model", &self.api.profile().name)
+            .field("endpoint", &self.connection.address())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Creates the span of a model request, with the attributes of OpenTelemetry's semantic
+/// conventions.
+pub fn chat_span(provider: &str, model: &str, address: &str) -> Span {
+    tracing::info_span!(
+        "chat",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider,
+        gen_ai.request.model = model,
+        gen_ai.response.id = field::Empty,
+        gen_ai.response.model = field::Empty,
+        gen_ai.response.finish_reasons = field::Empty,
+        gen_ai.usage.input_tokens = field::Empty,
+        gen_ai.usage.output_tokens = field::Empty,
+        gen_ai.usage.cache_read.input_tokens = field::Empty,
+        gen_ai.usage.cache_creation.input_tokens = field::Empty,
+        server.address = address,
+    )
+}
+
+/// Records the attributes of `response` in `span`, the span of the model request.
+pub fn record_response(span: &Span, response: &ChatResponse) {
+    span.record("gen_ai.response.id", &response.id);
+    span.record("gen_ai.response.model", &response.model);
+    span.record("gen_ai.response.finish_reasons", field::debug(&response.finish_reason));
+    let usage = &response.usage;
+    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    for (name, tokens) in [
+        ("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens),
+        ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+    ] {
+        if tokens > 0 {
+            span.record(name, tokens);
+        }
+    }
+}
