@@ -17,8 +17,11 @@ use haft_core::model::{ChatRequest, ChatResponse, ModelError, ModelProfile, adap
 use haft_http::model::{Connection, ModelApi, ModelClient, ReplyStream, RequestTimer, StreamAccumulator};
 use serde::Serialize;
 
-use self::{builder::ClientSettings, unsupported_params::ApiRejection};
-use crate::format::EncodingOptions;
+use self::{
+    builder::ClientSettings,
+    unsupported_params::{ApiRejection, OptionalParam, OptionalParams},
+};
+use crate::format::{EncodingOptions, check_settings};
 
 pub use haft_http::model::{HttpService, Timeouts};
 
@@ -40,6 +43,9 @@ trait Api: Sized + Send + Sync {
 
     /// The maximum length of the id of a call that OpenAI accepts in this API, in bytes.
     const MAX_CALL_ID_BYTES: usize;
+
+    /// `true` if the API has hosted tools.
+    const HAS_HOSTED_TOOLS: bool;
 
     /// The settings of one HTTP request, such as streaming and the parameters to omit. If the
     /// server rejects an optional parameter, the next HTTP request has different settings.
@@ -82,6 +88,15 @@ struct Client<A> {
     profile: ModelProfile,
     defaults: ClientSettings,
     encoding: Arc<EncodingOptions>,
+    /// The encoding without cache breakpoints, for servers that reject them.
+    unmarked_encoding: Arc<EncodingOptions>,
+}
+
+impl<A> Client<A> {
+    /// Returns the encoding of the messages for a request that omits the parameters `omitted`.
+    fn encoding_without(&self, omitted: OptionalParams) -> &Arc<EncodingOptions> {
+        if omitted.has(OptionalParam::CacheBreakpoints) { &self.unmarked_encoding } else { &self.encoding }
+    }
 }
 
 /// A model with its connection.
@@ -114,6 +129,7 @@ impl<A: Api> ModelApi for Client<A> {
         is_streamed: bool,
         timer: &RequestTimer,
     ) -> Result<(ReplyStream<A::Accumulator>, Option<ChatResponse>), ModelError> {
+        check_settings(&request.hosted_tools)?;
         let mut variant = self.api.first_variant(is_streamed);
         let mut rejected: Option<A::Variant> = None;
         loop {

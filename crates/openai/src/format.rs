@@ -4,7 +4,11 @@
 //! The JSON text of a message or tool list is cached in the message or list itself. A request body
 //! is assembled from these cached texts, so only new messages are encoded.
 
+#[cfg(feature = "client")]
+mod cache_key;
 mod content;
+#[cfg(feature = "client")]
+mod hosted_tool;
 mod input;
 mod message;
 mod tool;
@@ -20,7 +24,11 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use haft_core::model::adapter::Origin;
 
+#[cfg(feature = "client")]
+pub(crate) use cache_key::cache_key;
 pub(crate) use content::{Medium, REMOTE_IMAGE, UNNAMED_DOCUMENT, remote_image_url};
+#[cfg(feature = "client")]
+pub(crate) use hosted_tool::{ResponsesTools, check_settings, included_results};
 pub(crate) use input::{Input, encode_tool_result};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
@@ -58,10 +66,33 @@ pub(crate) struct EncodingOptions {
     /// `true` if only the first message may be a system message. The system messages at the start
     /// of a conversation are then joined, and a later one is sent as a user message.
     pub(crate) has_one_system_message: bool,
+    /// The lifetime of the cache breakpoints at the end of each message that is no reply. `None` if
+    /// the messages have no breakpoints.
+    pub(crate) cache_breakpoints: Option<CacheBreakpoint>,
     /// The server that receives the messages. Provider data from other servers is omitted.
     pub(crate) origin: Origin,
     /// The flag for the warning about unsupported media, which is logged only once.
     pub(crate) media_warning: WarnOnce,
+}
+
+/// A mark at the end of a prefix of the conversation. OpenAI caches the prefix up to each of the
+/// last marks of a request, and finds earlier marks of the conversation again. A mark on each
+/// message is therefore part of its text in every request.
+///
+/// Source: OpenAI's API reference, `prompt_cache_breakpoint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CacheBreakpoint {
+    mode: &'static str,
+    /// The minimum lifetime, such as `30m`. `None` selects the default of OpenAI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CacheBreakpoint {
+    #[cfg(feature = "client")]
+    pub(crate) fn new(ttl: Option<&'static str>) -> Self {
+        Self { mode: "explicit", ttl }
+    }
 }
 
 /// A flag for a warning that is logged once. All values are equal, so the flag does not affect the
@@ -111,6 +142,7 @@ impl Default for EncodingOptions {
             needs_signatures: false,
             call_ids: CallIds::default(),
             has_one_system_message: false,
+            cache_breakpoints: None,
             origin: Origin::default(),
             media_warning: WarnOnce::default(),
         }

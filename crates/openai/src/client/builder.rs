@@ -7,7 +7,7 @@ mod error;
 mod server;
 mod settings;
 
-use std::{env, fmt, marker::PhantomData};
+use std::{env, fmt, marker::PhantomData, time::Duration};
 
 use haft_core::{model::ModelProfile, schema::SchemaTarget};
 use haft_http::{http_option_setters, model::HttpOptions};
@@ -41,6 +41,9 @@ pub struct ModelBuilder<M> {
     uses_max_completion_tokens: Option<bool>,
     sends_reasoning: Option<bool>,
     effort: Option<String>,
+    prompt_cache: bool,
+    prompt_cache_ttl: Option<Duration>,
+    prompt_cache_key: Option<String>,
     schema_target: Option<SchemaTarget>,
     environment: Option<Environment>,
     /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
@@ -60,6 +63,9 @@ impl<M> ModelBuilder<M> {
             uses_max_completion_tokens: None,
             sends_reasoning: None,
             effort: None,
+            prompt_cache: true,
+            prompt_cache_ttl: None,
+            prompt_cache_key: None,
             schema_target: None,
             environment: None,
             options: ResponsesOptions::default(),
@@ -170,6 +176,39 @@ impl<M> ModelBuilder<M> {
     #[must_use]
     pub fn reasoning_effort(mut self, effort: impl Into<String>) -> Self {
         self.effort = Some(effort.into());
+        self
+    }
+
+    /// Enables or disables the use of OpenAI's prompt cache. Default: `true`. Other providers cache
+    /// by themselves, or not at all, and get none of these fields.
+    ///
+    /// - Requests to OpenAI and Azure have a `prompt_cache_key`: equal for all requests of a
+    ///   conversation.
+    /// - For GPT-5.6 and later, the instructions, the user messages and the tool results end with a
+    ///   `prompt_cache_breakpoint`, so that the next request of an agent, and another conversation
+    ///   with the same instructions, find their prefix. OpenAI writes the last ones only, and bills
+    ///   each token once.
+    ///
+    /// If the server rejects one of the fields, it is omitted from then on.
+    #[must_use]
+    pub fn prompt_cache(mut self, enabled: bool) -> Self {
+        self.prompt_cache = enabled;
+        self
+    }
+
+    /// Sets the minimum lifetime of cache breakpoints: 30 minutes, the default of OpenAI, or 12
+    /// hours.
+    #[must_use]
+    pub fn prompt_cache_ttl(mut self, ttl: Duration) -> Self {
+        self.prompt_cache_ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the `prompt_cache_key` of all requests. Use it if many conversations share a long prefix
+    /// and together send fewer than 15 requests a minute.
+    #[must_use]
+    pub fn prompt_cache_key(mut self, key: impl Into<String>) -> Self {
+        self.prompt_cache_key = Some(key.into());
         self
     }
 

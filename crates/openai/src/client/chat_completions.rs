@@ -97,7 +97,8 @@ impl ModelBuilder<ChatCompletions> {
     /// missing.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
-        let client = self.build_client(|quirks| {
+        let client = self.build_client(|settings, _| {
+            let quirks = &settings.quirks;
             let unsupported = OptionalParams::default()
                 .with_if(OptionalParam::StreamOptions, !quirks.accepts_stream_options)
                 .with_if(OptionalParam::UserAfterTool, !quirks.accepts_user_after_tool);
@@ -152,7 +153,7 @@ struct RequestVariant {
 
 /// The parameters that can be omitted, with their names in the API. If the server rejects a
 /// parameter, later requests omit it.
-const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
+const OPTIONAL_PARAMS: [(&str, OptionalParam); 9] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
     ("seed", OptionalParam::Seed),
@@ -160,6 +161,8 @@ const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
     ("temperature", OptionalParam::Temperature),
     ("top_p", OptionalParam::TopP),
     ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
+    ("prompt_cache_breakpoint", OptionalParam::CacheBreakpoints),
+    ("prompt_cache_key", OptionalParam::PromptCacheKey),
 ];
 
 impl ChatCompletionsApi {
@@ -174,6 +177,7 @@ impl Api for ChatCompletionsApi {
     const PATH: &'static str = "/chat/completions";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
     const MAX_CALL_ID_BYTES: usize = 40;
+    const HAS_HOSTED_TOOLS: bool = false;
     type Variant = RequestVariant;
     type Accumulator = ChatAccumulator;
 

@@ -142,6 +142,26 @@ pub(super) fn is_of_anthropic(model: &str) -> bool {
     normalized_name(model).contains("claude-")
 }
 
+/// Returns `true` if `model` accepts cache breakpoints: GPT-5.6 and later. Earlier models find the
+/// longest cached prefix by themselves.
+pub(super) fn accepts_cache_breakpoints(model: &str) -> bool {
+    gpt_version(model) >= Some((5, 6))
+}
+
+/// Returns `true` if `model` can search in tools that are not loaded: GPT-5.4 and later.
+pub(super) fn has_tool_search(model: &str) -> bool {
+    gpt_version(model) >= Some((5, 4))
+}
+
+/// Returns the version in the name of a GPT model, for example (5, 6) for `gpt-5.6-mini`.
+fn gpt_version(model: &str) -> Option<(u32, u32)> {
+    let name = normalized_name(model);
+    let mut numbers =
+        name.strip_prefix("gpt-")?.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.split('.');
+    let major = numbers.next()?.parse().ok()?;
+    Some((major, numbers.next().and_then(|minor| minor.parse().ok()).unwrap_or(0)))
+}
+
 /// Returns the major version in the name of a Gemini model, for example 2 for `gemini-2.5-flash`.
 /// `None` if `name` has no version, or is not the name of a Gemini model.
 fn gemini_major(name: &str) -> Option<u32> {

@@ -4,7 +4,7 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 use haft_core::{
-    model::{CallIdFormat, adapter::ResponseSchemaOptions},
+    model::{CallIdFormat, HostedToolKind, adapter::ResponseSchemaOptions},
     schema::SchemaTarget,
 };
 use reqwest::Url;
@@ -116,6 +116,8 @@ pub(super) struct Quirks {
     /// Studio rejects it, and Ollama does not support `tool_choice`. For these servers, only the
     /// named tool is sent, with `tool_choice: "required"`.
     pub(super) accepts_named_tool_choice: bool,
+    /// The hosted tools of the server in the Responses API.
+    pub(super) hosted_tools: &'static [HostedToolKind],
     /// `true` if the server accepts a response schema.
     pub(super) accepts_json_schema: bool,
     /// `true` if the root of a response schema must be an object without alternatives such as
@@ -142,6 +144,7 @@ const STANDARD_QUIRKS: Quirks = Quirks {
     has_one_system_message: true,
     needs_tools_for_calls: false,
     accepts_named_tool_choice: true,
+    hosted_tools: &[],
     accepts_json_schema: true,
     needs_object_root: false,
 };
@@ -162,6 +165,12 @@ const PRESETS: &[ProviderPreset] = &[
         domains: &["openai.com"],
         quirks: Quirks {
             uses_max_completion_tokens: true,
+            hosted_tools: &[
+                HostedToolKind::WebSearch,
+                HostedToolKind::CodeExecution,
+                HostedToolKind::FileSearch,
+                HostedToolKind::McpServer,
+            ],
             schema_target: SchemaTarget::OpenAiStrict,
             needs_object_root: true,
             has_one_system_message: false,
@@ -178,6 +187,11 @@ const PRESETS: &[ProviderPreset] = &[
         domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
         quirks: Quirks {
             uses_max_completion_tokens: true,
+            hosted_tools: &[
+                HostedToolKind::CodeExecution,
+                HostedToolKind::FileSearch,
+                HostedToolKind::McpServer,
+            ],
             needs_object_root: true,
             has_one_system_message: false,
             ..STANDARD_QUIRKS
@@ -268,7 +282,14 @@ const PRESETS: &[ProviderPreset] = &[
         base_url: Some("https://api.x.ai/v1"),
         key_variable: Some("XAI_API_KEY"),
         domains: &["x.ai"],
-        quirks: STANDARD_QUIRKS,
+        quirks: Quirks {
+            hosted_tools: &[
+                HostedToolKind::WebSearch,
+                HostedToolKind::CodeExecution,
+                HostedToolKind::McpServer,
+            ],
+            ..STANDARD_QUIRKS
+        },
     },
     // Source: docs.together.ai/docs/openai-api-compatibility
     ProviderPreset {

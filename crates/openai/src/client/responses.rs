@@ -15,6 +15,8 @@ use self::request::Body;
 use super::{
     Api, Client, Model,
     builder::{BuildError, ModelBuilder},
+    profile::has_tool_search,
+    provider::Provider,
     unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
 };
 use crate::reply::ResponsesAccumulator;
@@ -122,6 +124,16 @@ impl ModelBuilder<Responses> {
         self
     }
 
+    /// Sets the number of tools above which their definitions are not loaded into the context
+    /// window: the model finds them with OpenAI's hosted tool search (`defer_loading`). Default: 40
+    /// for GPT-5.4 and later at OpenAI and Azure; other models get all definitions. `usize::MAX`
+    /// disables the search.
+    #[must_use]
+    pub fn tool_search_threshold(mut self, tools: usize) -> Self {
+        self.options.tool_search_threshold = Some(tools);
+        self
+    }
+
     /// Builds the model. No request is sent yet.
     ///
     /// # Errors
@@ -129,9 +141,13 @@ impl ModelBuilder<Responses> {
     /// Returns an error if the base URL, the API key, a header or another setting is invalid or
     /// missing.
     pub fn build(self) -> Result<Responses, BuildError> {
-        let options = self.options.clone();
-        let client =
-            self.build_client(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
+        let mut options = self.options.clone();
+        let client = self.build_client(|settings, model| {
+            let is_openai = matches!(settings.provider, Some(Provider::OpenAi | Provider::Azure));
+            let usual = (is_openai && has_tool_search(model)).then_some(TOOL_SEARCH_THRESHOLD);
+            options.tool_search_threshold = options.tool_search_threshold.or(usual);
+            ResponsesApi { options, unsupported: UnsupportedParams::default() }
+        })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -165,6 +181,9 @@ pub(super) struct ResponsesOptions {
     /// The id of a stored response that precedes each conversation.
     first_response_id: Option<String>,
     reasoning_summary: Option<String>,
+    /// The number of tools above which the model searches in them. `None` if it always gets all
+    /// definitions.
+    tool_search_threshold: Option<usize>,
 }
 
 /// The [`Api`] implementation for Responses.
@@ -187,11 +206,13 @@ struct RequestVariant {
 
 /// The parameters that can be omitted, with their names in the API. If the server rejects a
 /// parameter, later requests omit it.
-const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
+const OPTIONAL_PARAMS: [(&str, OptionalParam); 6] = [
     ("include", OptionalParam::EncryptedReasoning),
     ("temperature", OptionalParam::Temperature),
     ("top_p", OptionalParam::TopP),
     ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
+    ("prompt_cache_breakpoint", OptionalParam::CacheBreakpoints),
+    ("prompt_cache_key", OptionalParam::PromptCacheKey),
 ];
 
 impl ResponsesOptions {
@@ -200,6 +221,9 @@ impl ResponsesOptions {
         self.stores_responses || self.uses_previous_response_id
     }
 }
+
+/// The default number of tools above which OpenAI's models search in them.
+const TOOL_SEARCH_THRESHOLD: usize = 40;
 
 /// Phrases in the error messages of OpenAI, vLLM and others that report an unknown
 /// `previous_response_id`.
@@ -210,6 +234,7 @@ impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
     const BODY_FIELDS: &'static [&'static str] = request::FIELDS;
     const MAX_CALL_ID_BYTES: usize = 64;
+    const HAS_HOSTED_TOOLS: bool = true;
     type Variant = RequestVariant;
     type Accumulator = ResponsesAccumulator;
 

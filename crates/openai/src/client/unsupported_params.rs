@@ -32,6 +32,10 @@ pub(super) enum OptionalParam {
     /// A user message directly after a tool result. It is not a parameter, but Mistral rejects it
     /// like an unsupported parameter.
     UserAfterTool,
+    /// `prompt_cache_breakpoint` in the messages. Models before GPT-5.6 reject it.
+    CacheBreakpoints,
+    /// `prompt_cache_key`.
+    PromptCacheKey,
     /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects this value for models without
     /// reasoning.
     EncryptedReasoning,

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use haft_core::content::{BinaryData, Content, ResourceBody};
 use serde::Serialize;
 
-use super::EncodingOptions;
+use super::{CacheBreakpoint, EncodingOptions};
 
 /// The file name of a document without a name. The API requires a name.
 pub(crate) const UNNAMED_DOCUMENT: &str = "document.pdf";
@@ -22,8 +22,16 @@ pub(super) enum WireContent<'a> {
 
 /// A content part of the Chat Completions API.
 #[derive(Serialize)]
+pub(super) struct Part<'a> {
+    #[serde(flatten)]
+    body: PartBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_breakpoint: Option<CacheBreakpoint>,
+}
+
+#[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Part<'a> {
+enum PartBody<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
     InputAudio { input_audio: Audio },
@@ -156,6 +164,21 @@ impl<'a> WireContent<'a> {
         Self::Text(joined_text(content))
     }
 
+    /// Marks the end of the content as a cache breakpoint, if the options have one and the content is
+    /// not empty.
+    pub(super) fn with_breakpoint(self, encoding: &EncodingOptions) -> Self {
+        let Some(breakpoint) = encoding.cache_breakpoints else { return self };
+        let mut parts = match self {
+            Self::Text(text) if text.is_empty() => return Self::Text(text),
+            Self::Text(text) => vec![Part::from(PartBody::Text { text })],
+            Self::Parts(parts) => parts,
+        };
+        if let Some(last) = parts.last_mut() {
+            last.prompt_cache_breakpoint = Some(breakpoint);
+        }
+        Self::Parts(parts)
+    }
+
     /// Encodes the media in `content` as a list of parts, preceded by `caption` as text. Returns
     /// `None` if there are no supported media.
     pub(super) fn captioned_media(
@@ -166,7 +189,7 @@ impl<'a> WireContent<'a> {
         let media = content.iter().filter_map(|piece| Medium::of(piece, encoding));
         let mut media = media.map(Part::from).peekable();
         media.peek()?;
-        let caption = Part::Text { text: caption().into() };
+        let caption = Part::from(PartBody::Text { text: caption().into() });
         Some(Self::Parts(std::iter::once(caption).chain(media).collect()))
     }
 }
@@ -182,11 +205,24 @@ pub(super) fn joined_text(content: &[Content]) -> Cow<'_, str> {
 
 impl<'a> Part<'a> {
     fn new(piece: &'a Content, encoding: &EncodingOptions) -> Self {
-        Medium::of(piece, encoding).map_or_else(|| Self::Text { text: piece.as_text() }, Self::from)
+        let text = || PartBody::Text { text: piece.as_text() }.into();
+        Medium::of(piece, encoding).map_or_else(text, Self::from)
+    }
+}
+
+impl<'a> From<PartBody<'a>> for Part<'a> {
+    fn from(body: PartBody<'a>) -> Self {
+        Self { body, prompt_cache_breakpoint: None }
     }
 }
 
 impl From<Medium<'_>> for Part<'_> {
+    fn from(medium: Medium<'_>) -> Self {
+        PartBody::from(medium).into()
+    }
+}
+
+impl From<Medium<'_>> for PartBody<'_> {
     fn from(medium: Medium<'_>) -> Self {
         match medium {
             Medium::Image { data, media_type } => {

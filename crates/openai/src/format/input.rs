@@ -94,9 +94,13 @@ fn encode_items(message: &Message, encoding: &EncodingOptions, is_id_kept: bool)
         MessageBody::System { content } if encoding.has_one_system_message => {
             vec![json!({"role": "user", "content": later_system_text(&joined_text(content))})]
         }
-        MessageBody::System { content } => vec![json!({"role": "system", "content": joined_text(content)})],
+        MessageBody::System { content } => {
+            let content = with_breakpoint(joined_text(content).into(), encoding);
+            vec![json!({"role": "system", "content": content})]
+        }
         MessageBody::User { content } => {
-            vec![json!({"role": "user", "content": user_content(content, encoding)})]
+            let content = with_breakpoint(user_content(content, encoding), encoding);
+            vec![json!({"role": "user", "content": content})]
         }
         MessageBody::Assistant(reply) => assistant_items(reply, encoding),
         MessageBody::Tool(result) => vec![encode_tool_result(result, encoding, is_id_kept)],
@@ -142,7 +146,23 @@ pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions
         |piece| encode_part(piece, encoding),
     );
     let call_id = encoding.call_ids.id_of_result(&result.call_id, is_id_kept);
+    let output = with_breakpoint(output, encoding);
     json!({"type": "function_call_output", "call_id": call_id, "output": output})
+}
+
+/// Marks the end of `content`, a text or a list of parts, as a cache breakpoint, if the options have
+/// one and the content is not empty.
+fn with_breakpoint(content: Value, encoding: &EncodingOptions) -> Value {
+    let Some(breakpoint) = encoding.cache_breakpoints else { return content };
+    let mut parts = match content {
+        Value::String(text) if !text.is_empty() => vec![json!({"type": "input_text", "text": text})],
+        Value::Array(parts) => parts,
+        other => return other,
+    };
+    if let Some(Value::Object(last)) = parts.last_mut() {
+        last.insert("prompt_cache_breakpoint".to_owned(), json!(breakpoint));
+    }
+    Value::Array(parts)
 }
 
 /// Encodes `reply` as input items. The original order of the items is restored if the provider data

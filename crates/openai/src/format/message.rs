@@ -223,7 +223,7 @@ enum WireMessage<'a> {
     },
     Tool {
         tool_call_id: Cow<'a, str>,
-        content: Cow<'a, str>,
+        content: WireContent<'a>,
     },
 }
 
@@ -272,13 +272,15 @@ impl<'a> WireMessage<'a> {
                 Self::User { content: WireContent::Text(text.into()) }
             }
             MessageBody::System { content } => {
-                Self::System { content: WireContent::Text(joined_text(content)) }
+                Self::System { content: WireContent::Text(joined_text(content)).with_breakpoint(encoding) }
             }
-            MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
+            MessageBody::User { content } => {
+                Self::User { content: WireContent::new(content, encoding).with_breakpoint(encoding) }
+            }
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
                 tool_call_id: encoding.call_ids.id_of_result(&result.call_id, is_id_kept),
-                content: result.model_text(),
+                content: WireContent::Text(result.model_text()).with_breakpoint(encoding),
             },
         }
     }

@@ -128,6 +128,9 @@ pub(crate) enum ToolFormat {
     /// The Responses API.
     #[cfg(feature = "client")]
     Responses,
+    /// The Responses API with tools that the model finds with its hosted tool search.
+    #[cfg(feature = "client")]
+    DeferredResponses,
 }
 
 /// A cache in a tool list: the encoded form of the list for each API and JSON Schema subset.
@@ -143,28 +146,36 @@ pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, target: SchemaTa
 
 fn encode_list(list: &ToolList, format: ToolFormat, target: SchemaTarget) -> EncodedTools {
     let schemas = provider_schemas(list, target);
-    let schemas = schemas.iter();
-    EncodedTools(match format {
-        ToolFormat::Chat => to_raw_json(
-            &schemas.map(|(definition, schema)| WireTool::of(definition, schema)).collect::<Vec<_>>(),
-        ),
+    let encode = |(definition, schema): &(&ToolDefinition, ProviderSchema)| match format {
+        ToolFormat::Chat => to_raw_json(&WireTool::of(definition, schema)),
         #[cfg(feature = "client")]
-        ToolFormat::Responses => to_raw_json(
-            &schemas
-                .map(|(definition, schema)| responses::encode_tool_with_schema(definition, schema))
-                .collect::<Vec<_>>(),
-        ),
-    })
+        ToolFormat::Responses => to_raw_json(&responses::encode_tool_with_schema(definition, schema)),
+        #[cfg(feature = "client")]
+        ToolFormat::DeferredResponses => {
+            let mut tool = responses::encode_tool_with_schema(definition, schema);
+            tool["defer_loading"] = true.into();
+            to_raw_json(&tool)
+        }
+    };
+    EncodedTools(schemas.iter().map(encode).collect())
 }
 
 /// The encoded `tools` field of a request. [`Display`](fmt::Display) and [`Serialize`] produce its
 /// JSON.
 #[derive(Clone, Debug)]
-pub struct EncodedTools(Box<RawValue>);
+pub struct EncodedTools(Vec<Box<RawValue>>);
+
+impl EncodedTools {
+    #[cfg(feature = "client")]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RawValue> {
+        self.0.iter().map(|tool| &**tool)
+    }
+}
 
 impl fmt::Display for EncodedTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.get())
+        let tools: Vec<_> = self.0.iter().map(|tool| tool.get()).collect();
+        write!(f, "[{}]", tools.join(","))
     }
 }
 

@@ -1,5 +1,6 @@
 #[cfg(feature = "client")]
 mod events;
+mod hosted;
 
 use std::mem::replace;
 
@@ -234,7 +235,10 @@ impl ResponsesAccumulator {
                     }
                 }
                 self.accumulator.try_add_size(item.to_string().len())?;
-                without_status(item)
+                if let Some(call) = hosted::hosted_call(&item) {
+                    self.accumulator.finish_hosted_call(call, sink)?;
+                }
+                if kind == ItemKind::Reasoning { without_status(item) } else { item }
             }
         };
         if let Some(known) = self.items.get_mut(place) {
@@ -264,6 +268,8 @@ impl ResponsesAccumulator {
         if !has_deltas {
             self.accumulator.add_refusal(refusal)?;
         }
+        let start = self.items.get(place).map_or(0, |item| item.text_start);
+        hosted::citations(item, start).into_iter().try_for_each(|it| self.accumulator.add_citation(it))?;
         let phase = item.get("phase").filter(|phase| !phase.is_null());
         Ok(match phase {
             Some(phase) => json!({"type": "message", "phase": phase}),

@@ -34,6 +34,7 @@ pub(crate) struct WireUsage {
 #[serde(default)]
 struct InputDetails {
     cached_tokens: LenientValue,
+    cache_write_tokens: LenientValue,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,6 +60,7 @@ impl WireUsage {
         let cached = [&input.cached_tokens, &self.prompt_cache_hit_tokens, &self.cached_tokens];
         let usage = Usage {
             cached_input_tokens: first_count(&cached)?,
+            cache_write_tokens: first_count(&[&input.cache_write_tokens])?,
             reasoning_tokens: first_count(&[&output.reasoning_tokens])?,
             ..Usage::one_request(
                 first_count(&[&self.prompt_tokens, &self.input_tokens])?,
@@ -86,6 +88,7 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
         input_tokens: before.input_tokens.max(now.input_tokens),
         output_tokens: before.output_tokens.max(now.output_tokens),
         cached_input_tokens: before.cached_input_tokens.max(now.cached_input_tokens),
+        cache_write_tokens: before.cache_write_tokens.max(now.cache_write_tokens),
         reasoning_tokens: before.reasoning_tokens.max(now.reasoning_tokens),
         ..now
     })

@@ -8,11 +8,13 @@ mod errors;
 mod finish_reasons;
 mod formats;
 mod histories;
+mod hosted_tools;
 #[cfg(feature = "async-openai")]
 mod interop;
 mod log_capture;
 mod logs;
 mod middleware;
+mod prompt_cache;
 mod provider_formats;
 mod quirks;
 mod rechunking;

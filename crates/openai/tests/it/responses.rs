@@ -63,7 +63,8 @@ pub(crate) fn events_of(response: &Value) -> Vec<Value> {
         match item["type"].as_str().unwrap() {
             "reasoning" => (begun["summary"], begun["encrypted_content"]) = (json!([]), json!("gA")),
             "message" => begun["content"] = json!([]),
-            _ => begun["arguments"] = json!(""),
+            "function_call" => begun["arguments"] = json!(""),
+            _ => {}
         }
         events.push(event("response.output_item.added", "item", begun));
         for (part, summary) in item["summary"].as_array().into_iter().flatten().enumerate() {
@@ -82,7 +83,8 @@ pub(crate) fn events_of(response: &Value) -> Vec<Value> {
             events.push(event("response.output_text.done", "text", part["text"].clone()));
         }
         let deltas = pieces(&item["arguments"]).into_iter();
-        events.extend(deltas.map(|piece| event("response.function_call_arguments.delta", "delta", piece)));
+        let kind = format!("response.{}_arguments.delta", item["type"].as_str().unwrap());
+        events.extend(deltas.map(|piece| event(&kind, "delta", piece)));
         events.push(event("response.output_item.done", "item", item.clone()));
     }
     let end = format!("response.{}", response["status"].as_str().unwrap());

@@ -84,6 +84,11 @@ impl Server {
         self.builder().build().unwrap()
     }
 
+    /// Returns the body of the request with the given index.
+    pub(crate) fn body(&self, index: usize) -> Value {
+        self.requests.lock().unwrap()[index].body.clone()
+    }
+
     pub(crate) fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }

@@ -28,6 +28,7 @@ mod handoff_steps;
 mod history_processors;
 mod history_repair;
 mod host_panics;
+mod hosted_tools;
 mod json_dialect;
 mod limits;
 mod model_middleware;

@@ -32,6 +32,7 @@ pub(super) const FIELDS: &[&str] = &[
     "stream",
     "stream_options",
     "reasoning_effort",
+    "prompt_cache_key",
 ];
 
 /// The body of a Chat Completions request. Messages and tools are inserted as cached JSON text.
@@ -63,6 +64,8 @@ pub(super) struct Body<'a> {
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<Cow<'a, str>>,
     #[serde(flatten)]
     extra: &'a Map<String, Value>,
 }
@@ -133,13 +136,14 @@ impl<'a> Body<'a> {
         let (settings, defaults) = (&request.settings, &client.defaults);
         let takes = |param| !variant.omitted.has(param);
         let seed = settings.seed.filter(|_| takes(OptionalParam::Seed));
+        let encoding = client.encoding_without(variant.omitted);
         let is_random_seed = defaults.quirks.sends_seed_as_random_seed;
         Self {
             model: &client.profile.name,
             messages: if takes(OptionalParam::UserAfterTool) {
-                EncodedMessages::new(request.all_messages(), &client.encoding)
+                EncodedMessages::new(request.all_messages(), encoding)
             } else {
-                EncodedMessages::with_result_separators(request.all_messages(), &client.encoding)
+                EncodedMessages::with_result_separators(request.all_messages(), encoding)
             },
             tool_fields: ToolFields::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
             response_format: WireResponseFormat::new(&request.response_format, defaults),
@@ -154,6 +158,7 @@ impl<'a> Body<'a> {
             stream_options: (variant.is_streamed && takes(OptionalParam::StreamOptions))
                 .then_some(StreamOptions { include_usage: true }),
             reasoning_effort: defaults.reasoning_effort.as_deref(),
+            prompt_cache_key: defaults.cache_key_of(request).filter(|_| takes(OptionalParam::PromptCacheKey)),
             extra: &defaults.extra_fields,
         }
     }

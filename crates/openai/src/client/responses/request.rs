@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{
     ToolName,
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{RequestVariant, ResponsesApi};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{EncodedTools, Input, ToolFormat, cached_tools},
+    format::{Input, ResponsesTools, ToolFormat, cached_tools, included_results},
     reply::ResponsesAccumulator,
 };
 
@@ -28,6 +28,7 @@ pub(super) const FIELDS: &[&str] = &[
     "temperature",
     "top_p",
     "max_output_tokens",
+    "prompt_cache_key",
     "store",
     "include",
     "stream",
@@ -54,9 +55,11 @@ pub(super) struct Body<'a> {
     top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    include: Option<[&'static str; 1]>,
+    prompt_cache_key: Option<Cow<'a, str>>,
+    store: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    include: Vec<&'static str>,
     stream: bool,
     #[serde(flatten)]
     extra: &'a Map<String, Value>,
@@ -66,7 +69,7 @@ pub(super) struct Body<'a> {
 /// tools.
 #[derive(Serialize)]
 struct ToolFields<'a> {
-    tools: Arc<EncodedTools>,
+    tools: ResponsesTools,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<WireToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,12 +126,20 @@ impl<'a> Body<'a> {
             (client.defaults.reasoning_effort.as_deref(), options.reasoning_summary.as_deref());
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
-        let (instructions, messages) = if client.encoding.has_one_system_message {
+        let encoding = client.encoding_without(omitted);
+        // Only a message can have a cache breakpoint. The instructions of a request are not stored
+        // with its response, so a request that continues a response sends them in their field.
+        let sends_instructions_as_message = encoding.cache_breakpoints.is_some()
+            && !options.uses_previous_response_id
+            && options.first_response_id.is_none();
+        let (instructions, messages) = if sends_instructions_as_message {
+            (None, request.all_messages().collect())
+        } else if encoding.has_one_system_message {
             split_system_messages(request.all_messages())
         } else {
             (request.instructions.as_ref().map(|message| message.text()), request.messages.iter().collect())
         };
-        let whole = Input::new(messages, &client.encoding);
+        let whole = Input::new(messages, encoding);
         // The digest is needed only to recognize the conversation in a later request with
         // `previous_response_id`.
         let stored = options.uses_previous_response_id.then(|| whole.digest());
@@ -149,12 +160,20 @@ impl<'a> Body<'a> {
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
             top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
             max_output_tokens: settings.max_tokens,
+            prompt_cache_key: client
+                .defaults
+                .cache_key_of(request)
+                .filter(|_| takes(OptionalParam::PromptCacheKey)),
             store: options.stores_responses(),
-            include: takes(OptionalParam::EncryptedReasoning).then_some(["reasoning.encrypted_content"]),
+            include: takes(OptionalParam::EncryptedReasoning)
+                .then_some("reasoning.encrypted_content")
+                .into_iter()
+                .chain(included_results(&request.hosted_tools))
+                .collect(),
             stream: variant.is_streamed,
             extra: &client.defaults.extra_fields,
         };
-        (body, ResponsesAccumulator::new(&client.encoding, stored))
+        (body, ResponsesAccumulator::new(encoding, stored))
     }
 }
 
@@ -166,11 +185,28 @@ impl<'a> ToolFields<'a> {
             ToolChoice::Required => Some(WireToolChoice::Mode("required")),
             ToolChoice::Tool(name) => Some(WireToolChoice::Tool(NamedTool { name })),
         };
-        (!request.tools.is_empty()).then(|| Self {
-            tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.schema_target),
+        (!request.tools.is_empty() || !request.hosted_tools.is_empty()).then(|| Self {
+            tools: Self::tools(client, request),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })
+    }
+}
+
+impl ToolFields<'_> {
+    /// Returns the hosted tools and the functions. If there are more functions than the limit of the
+    /// client, the model finds them with the hosted tool search, unless it has to call one by its
+    /// name.
+    fn tools(client: &Client<ResponsesApi>, request: &ChatRequest) -> ResponsesTools {
+        let is_large = client.api.options.tool_search_threshold.is_some_and(|max| request.tools.len() > max);
+        let is_deferred = is_large && !matches!(request.tool_choice, ToolChoice::Tool(_));
+        let format = if is_deferred { ToolFormat::DeferredResponses } else { ToolFormat::Responses };
+        let functions = cached_tools(&request.tools, format, client.defaults.quirks.schema_target);
+        let mut tools = ResponsesTools::new(&request.hosted_tools, functions);
+        if is_deferred {
+            tools.add_tool_search();
+        }
+        tools
     }
 }
 

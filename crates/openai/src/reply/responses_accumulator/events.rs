@@ -1,12 +1,15 @@
 //! Accumulation of response items from stream events.
 
-use haft_core::model::{
-    ModelError,
-    adapter::{EventSink, PieceKind, in_band_error},
+use haft_core::{
+    message::HostedCall,
+    model::{
+        ModelError,
+        adapter::{EventSink, PieceKind, in_band_error},
+    },
 };
 use serde_json::Value;
 
-use super::{Item, ItemKind, ResponsesAccumulator, call_piece, id_of_call};
+use super::{Item, ItemKind, ResponsesAccumulator, call_piece, hosted::hosted_call, id_of_call};
 use crate::wire::{LenientValue, ResponsesEvent};
 
 /// The statuses of a finished response. The type of the last event ends with the status, as in
@@ -101,7 +104,8 @@ impl ResponsesAccumulator {
         let open = self.find_item(index, id).filter(|place| self.items.get(*place).is_some_and(is_open));
         let place = open.unwrap_or_else(|| self.add_item(index, id.map(str::to_owned), kind));
         if kind != ItemKind::Call {
-            return Ok(());
+            let hosted = hosted_call(item).map(|call| HostedCall::new(call.id, call.tool));
+            return hosted.map_or(Ok(()), |call| self.accumulator.start_hosted_call(call, sink));
         }
         // The arguments are not read here, because they follow in deltas and in the final item.
         self.accumulator.add_call(
