@@ -1,8 +1,10 @@
 //! A scripted model server on the loopback interface, with the faults of real servers.
 
+mod anthropic;
 mod chat_completions;
 mod connection;
 mod error_reply;
+mod gemini;
 mod reply;
 mod requirement;
 mod responses;
@@ -23,10 +25,11 @@ pub use requirement::Requirement;
 
 use connection::Request;
 
-/// A scripted server of the Chat Completions API and the Responses API on the loopback interface.
+/// A scripted server of the Chat Completions API, the Responses API, Anthropic's Messages API and
+/// Gemini's `generateContent` on the loopback interface. The path of a request selects the API.
 ///
 /// Each HTTP request receives the next [`Reply`] of the script, streamed if its body contains
-/// `"stream": true`. A [`Fault`] changes how a reply is sent, an [`ErrorKind`] replaces it by an
+/// `"stream": true` or its path ends with `:streamGenerateContent`. A [`Fault`] changes how a reply is sent, an [`ErrorKind`] replaces it by an
 /// error, and a [`Requirement`] rejects requests as a strict server does. All of them were reported
 /// of real servers, so a program that passes its tests with them works with more than one server.
 ///
@@ -109,9 +112,15 @@ impl ModelServer {
         Ok(Self { address, shared, thread: Some(thread) })
     }
 
-    /// Returns the base URL of the API, such as `http://127.0.0.1:40123/v1`.
+    /// Returns the base URL of OpenAI's APIs, such as `http://127.0.0.1:40123/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// Returns the scheme, host and port of the server, such as `http://127.0.0.1:40123`: the base
+    /// URL for clients of Anthropic and Gemini.
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// Returns the JSON bodies of the HTTP requests received so far. A request without a JSON body

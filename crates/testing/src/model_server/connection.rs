@@ -5,9 +5,9 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::error_reply::{ErrorPlace, error_body};
+use super::error_reply::{ErrorKind, ErrorPlace, Gateway, error_body};
 use super::reply::{Content, Fault, Reply};
-use super::{chat_completions, responses};
+use super::{anthropic, chat_completions, gemini, responses};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -24,6 +24,8 @@ pub(super) struct Request {
 enum Api {
     ChatCompletions,
     Responses,
+    Anthropic,
+    Gemini,
 }
 
 struct Response {
@@ -51,12 +53,24 @@ pub(super) fn read_request(stream: &TcpStream) -> io::Result<Request> {
 
 impl Request {
     fn api(&self) -> Api {
-        let path = self.head.split(' ').nth(1).unwrap_or_default();
-        if path.ends_with("/responses") { Api::Responses } else { Api::ChatCompletions }
+        let path = self.path();
+        if path.ends_with("/responses") {
+            Api::Responses
+        } else if path.ends_with("/messages") {
+            Api::Anthropic
+        } else if path.contains("generatecontent") {
+            Api::Gemini
+        } else {
+            Api::ChatCompletions
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
     }
 
     fn is_streamed(&self) -> bool {
-        self.body.get("stream") == Some(&Value::Bool(true))
+        self.body.get("stream") == Some(&Value::Bool(true)) || self.path().contains(":streamgeneratecontent")
     }
 }
 
@@ -100,16 +114,16 @@ fn response(request: &Request, reply: &Reply) -> Option<Response> {
         Content::Silence => return None,
         Content::Status { code, body } => (*code, body.clone()),
         Content::Error { kind, place: ErrorPlace::Status, gateway } => {
-            (kind.status(), error_body(*kind, *gateway).to_string())
+            (api.error_status(*kind, *gateway), api.error_body(*kind, *gateway).to_string())
         }
         Content::Error { kind, place, gateway } if request.is_streamed() => {
-            let text = (*place == ErrorPlace::Stream).then(|| api.text_event());
-            let events: Vec<_> = text.into_iter().chain([error_body(*kind, *gateway)]).collect();
-            return Some(event_stream(&events, reply.fault));
+            let text = if *place == ErrorPlace::Stream { api.text_events() } else { Vec::new() };
+            let events: Vec<_> = text.into_iter().chain([api.error_body(*kind, *gateway)]).collect();
+            return Some(api.event_stream(&events, reply.fault));
         }
-        Content::Error { kind, gateway, .. } => (200, error_body(*kind, *gateway).to_string()),
+        Content::Error { kind, gateway, .. } => (200, api.error_body(*kind, *gateway).to_string()),
         content if request.is_streamed() => {
-            return Some(event_stream(&api.events(content, reply.fault), reply.fault));
+            return Some(api.event_stream(&api.events(content, reply.fault), reply.fault));
         }
         content => (200, api.whole_body(content, reply.fault).to_string()),
     };
@@ -122,6 +136,8 @@ impl Api {
         match self {
             Self::ChatCompletions => chat_completions::whole_body(content, fault),
             Self::Responses => responses::whole_body(content, fault),
+            Self::Anthropic => anthropic::whole_body(content, fault),
+            Self::Gemini => gemini::whole_body(content, fault),
         }
     }
 
@@ -129,31 +145,61 @@ impl Api {
         match self {
             Self::ChatCompletions => chat_completions::events(content, fault),
             Self::Responses => responses::events(content, fault),
+            Self::Anthropic => anthropic::events(content, fault),
+            Self::Gemini => gemini::events(content, fault),
         }
     }
 
-    fn text_event(self) -> Value {
+    fn text_events(self) -> Vec<Value> {
         match self {
-            Self::ChatCompletions => chat_completions::text_event(),
-            Self::Responses => responses::text_event(),
+            Self::ChatCompletions => vec![chat_completions::text_event()],
+            Self::Responses => vec![responses::text_event()],
+            Self::Anthropic => anthropic::text_events(),
+            Self::Gemini => vec![gemini::text_event()],
         }
     }
-}
 
-fn event_stream(events: &[Value], fault: Option<Fault>) -> Response {
-    let (before, after) = match fault {
-        Some(Fault::EventForms) => (": keep-alive\r\n\r\ndata:", "\r\n\r\n"),
-        _ => ("data: ", "\n\n"),
-    };
-    let mut body = String::new();
-    for event in events {
-        if fault == Some(Fault::NullEvents) {
-            body += &format!("{before}null{after}");
+    /// Returns the error as the provider of the API sends it, or as a gateway does.
+    fn error_body(self, kind: ErrorKind, gateway: Option<Gateway>) -> Value {
+        match (self, gateway) {
+            (Self::Anthropic, None) => anthropic::error_body(kind),
+            (Self::Gemini, None) => gemini::error_body(kind),
+            _ => error_body(kind, gateway),
         }
-        body += &format!("{before}{event}{after}");
     }
-    if fault != Some(Fault::DoneMissing) {
-        body += &format!("{before}[DONE]{after}");
+
+    fn error_status(self, kind: ErrorKind, gateway: Option<Gateway>) -> u16 {
+        match (self, kind, gateway) {
+            (Self::Anthropic, ErrorKind::Overloaded, None) => 529,
+            (Self::Anthropic, ErrorKind::Quota, None) => 402,
+            _ => kind.status(),
+        }
     }
-    Response { status: 200, media_type: EVENTS, headers: "", body }
+
+    fn event_stream(self, events: &[Value], fault: Option<Fault>) -> Response {
+        let end = if fault == Some(Fault::EventForms) { "\r\n" } else { "\n" };
+        let space = if fault == Some(Fault::EventForms) { "" } else { " " };
+        let mut body = String::new();
+        let mut add = |event: &dyn std::fmt::Display, name: Option<&str>| {
+            if fault == Some(Fault::EventForms) {
+                body += &format!(": keep-alive{end}{end}");
+            }
+            if let Some(name) = name {
+                body += &format!("event:{space}{name}{end}");
+            }
+            body += &format!("data:{space}{event}{end}{end}");
+        };
+        let is_named = matches!(self, Self::Anthropic);
+        for event in events {
+            if fault == Some(Fault::NullEvents) {
+                add(&"null", None);
+            }
+            add(event, event.get("type").and_then(Value::as_str).filter(|_| is_named));
+        }
+        let has_done = matches!(self, Self::ChatCompletions | Self::Responses);
+        if has_done && fault != Some(Fault::DoneMissing) {
+            add(&"[DONE]", None);
+        }
+        Response { status: 200, media_type: EVENTS, headers: "", body }
+    }
 }
