@@ -11,6 +11,7 @@ mod content;
 mod hosted_tool;
 mod input;
 mod message;
+mod message_form;
 mod tool;
 
 use std::sync::{
@@ -36,6 +37,7 @@ pub(crate) use message::EncodedMessages;
 pub(crate) use message::encode_message_with;
 pub(crate) use message::valid_name;
 pub use message::{encode_message, encode_messages};
+pub(crate) use message_form::MessageForm;
 pub use tool::{
     EncodedTools, encode_strict_tool, encode_strict_tools, encode_tool, encode_tool_for_target, encode_tools,
     encode_tools_for_target,
@@ -66,8 +68,8 @@ pub(crate) struct EncodingOptions {
     /// `true` if only the first message may be a system message. The system messages at the start
     /// of a conversation are then joined, and a later one is sent as a user message.
     pub(crate) has_one_system_message: bool,
-    /// The lifetime of the cache breakpoints at the end of each message that is no reply. `None` if
-    /// the messages have no breakpoints.
+    /// The cache breakpoint of a [marked](MessageForm::is_marked) message. `None` if the messages have
+    /// no breakpoints.
     pub(crate) cache_breakpoints: Option<CacheBreakpoint>,
     /// The server that receives the messages. Provider data from other servers is omitted.
     pub(crate) origin: Origin,
@@ -76,8 +78,7 @@ pub(crate) struct EncodingOptions {
 }
 
 /// A mark at the end of a prefix of the conversation. OpenAI caches the prefix up to each of the
-/// last marks of a request, and finds earlier marks of the conversation again. A mark on each
-/// message is therefore part of its text in every request.
+/// last marks of a request, and finds the prefix up to a mark of the request if it is cached.
 ///
 /// Source: OpenAI's API reference, `prompt_cache_breakpoint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

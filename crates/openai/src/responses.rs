@@ -53,7 +53,7 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    format::{EncodingOptions, Input, encode_tool_result},
+    format::{EncodingOptions, Input, MessageForm, encode_tool_result},
     reply::decode_responses_body,
 };
 
@@ -116,7 +116,7 @@ pub fn decode_tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> 
 /// Encodes tool results as items for the `input` of the next request.
 pub fn encode_tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
-    results.into_iter().map(|result| encode_tool_result(result, &encoding, false)).collect()
+    results.into_iter().map(|result| encode_tool_result(result, &encoding, MessageForm::default())).collect()
 }
 
 /// Encodes a conversation as the `input` field of a Responses request.

@@ -11,6 +11,7 @@ mod judges;
 mod mixed;
 mod model_faults;
 mod permissions;
+mod prompt_cache;
 
 use haft_core::tool;
 

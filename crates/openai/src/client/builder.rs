@@ -184,10 +184,9 @@ impl<M> ModelBuilder<M> {
     ///
     /// - Requests to OpenAI and Azure have a `prompt_cache_key`: equal for all requests of a
     ///   conversation.
-    /// - For GPT-5.6 and later, the instructions, the user messages and the tool results end with a
-    ///   `prompt_cache_breakpoint`, so that the next request of an agent, and another conversation
-    ///   with the same instructions, find their prefix. OpenAI writes the last ones only, and bills
-    ///   each token once.
+    /// - For GPT-5.6 and later, the instructions, the first message and the last message of the
+    ///   previous request end with a `prompt_cache_breakpoint`. The next request of an agent, and
+    ///   another conversation with the same instructions, find their prefix.
     ///
     /// If the server rejects one of the fields, it is omitted from then on.
     #[must_use]

@@ -164,17 +164,16 @@ impl<'a> WireContent<'a> {
         Self::Text(joined_text(content))
     }
 
-    /// Marks the end of the content as a cache breakpoint, if the options have one and the content is
-    /// not empty.
-    pub(super) fn with_breakpoint(self, encoding: &EncodingOptions) -> Self {
-        let Some(breakpoint) = encoding.cache_breakpoints else { return self };
+    /// Converts the content to a list of parts, unless it is empty, and marks its end with
+    /// `breakpoint`.
+    pub(super) fn into_parts(self, breakpoint: Option<CacheBreakpoint>) -> Self {
         let mut parts = match self {
             Self::Text(text) if text.is_empty() => return Self::Text(text),
             Self::Text(text) => vec![Part::from(PartBody::Text { text })],
             Self::Parts(parts) => parts,
         };
         if let Some(last) = parts.last_mut() {
-            last.prompt_cache_breakpoint = Some(breakpoint);
+            last.prompt_cache_breakpoint = breakpoint;
         }
         Self::Parts(parts)
     }

@@ -7,7 +7,7 @@ use haft_core::{
     Message, ToolCall, ToolResult,
     content::Content,
     message::{AssistantMessage, MessageBody},
-    model::{KeptIds, adapter::encode_result_content, later_system_text},
+    model::{adapter::encode_result_content, later_system_text},
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -19,6 +19,7 @@ use super::{
     EncodingOptions,
     content::{Medium, joined_text},
     message::valid_name,
+    message_form::MessageForm,
     to_raw_json,
 };
 use crate::reply::{RESPONSES_DATA_KEY, TEXT_SEPARATOR};
@@ -30,24 +31,24 @@ pub(crate) struct Input(Vec<Arc<CachedItems>>);
 /// The encoded items of one message, cached in the message.
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
-    /// `true` if the message is a result whose call id is sent unchanged: see [`KeptIds`].
-    is_id_kept: bool,
+    form: MessageForm,
     items: Vec<Box<RawValue>>,
     /// The digest of the message, used to recognize conversations that the server has stored.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }
 
+/// The encoded items of a message with a cache breakpoint, cached in the message.
+struct Marked(Arc<CachedItems>);
+
 impl Input {
     pub(crate) fn new<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        let mut kept = KeptIds::default();
-        let encode = |message: &'a Arc<Message>| {
-            CachedItems::of(message, encoding, kept.advance(message, &encoding.call_ids))
-        };
-        Self(messages.into_iter().map(encode).collect())
+        let messages: Vec<_> = messages.into_iter().collect();
+        let forms = MessageForm::of_messages(&messages, &encoding.call_ids);
+        Self(forms.map(|(message, form)| CachedItems::of(message, encoding, form)).collect())
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -67,21 +68,25 @@ impl Serialize for Input {
 }
 
 impl CachedItems {
-    fn of(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Arc<Self> {
-        let cached = message.memoize(|message| Self::new(message, encoding, is_id_kept));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>, form: MessageForm) -> Arc<Self> {
+        let cached = if form.is_marked && encoding.cache_breakpoints.is_some() {
+            Arc::clone(&message.memoize(|message| Marked(Arc::new(Self::new(message, encoding, form)))).0)
+        } else {
+            message.memoize(|message| Self::new(message, encoding, form))
+        };
         // Do not use the cached encoding if another model created it with different options.
-        if cached.is_id_kept == is_id_kept && cached.encoding == *encoding {
+        if cached.form.is_id_kept == form.is_id_kept && cached.encoding == *encoding {
             cached
         } else {
-            Arc::new(Self::new(message, encoding, is_id_kept))
+            Arc::new(Self::new(message, encoding, form))
         }
     }
 
-    fn new(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Self {
-        let items: Vec<_> = encode_items(message, encoding, is_id_kept).iter().map(to_raw_json).collect();
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>, form: MessageForm) -> Self {
+        let items: Vec<_> = encode_items(message, encoding, form).iter().map(to_raw_json).collect();
         Self {
             encoding: Arc::clone(encoding),
-            is_id_kept,
+            form,
             #[cfg(feature = "client")]
             digest: MessageDigest::of(message, &items, encoding),
             items,
@@ -89,21 +94,21 @@ impl CachedItems {
     }
 }
 
-fn encode_items(message: &Message, encoding: &EncodingOptions, is_id_kept: bool) -> Vec<Value> {
+fn encode_items(message: &Message, encoding: &EncodingOptions, form: MessageForm) -> Vec<Value> {
     match message.body() {
         MessageBody::System { content } if encoding.has_one_system_message => {
             vec![json!({"role": "user", "content": later_system_text(&joined_text(content))})]
         }
         MessageBody::System { content } => {
-            let content = with_breakpoint(joined_text(content).into(), encoding);
+            let content = with_breakpoint(joined_text(content).into(), encoding, form);
             vec![json!({"role": "system", "content": content})]
         }
         MessageBody::User { content } => {
-            let content = with_breakpoint(user_content(content, encoding), encoding);
+            let content = with_breakpoint(user_content(content, encoding), encoding, form);
             vec![json!({"role": "user", "content": content})]
         }
         MessageBody::Assistant(reply) => assistant_items(reply, encoding),
-        MessageBody::Tool(result) => vec![encode_tool_result(result, encoding, is_id_kept)],
+        MessageBody::Tool(result) => vec![encode_tool_result(result, encoding, form)],
     }
 }
 
@@ -139,27 +144,32 @@ fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
 }
 
 /// Encodes `result`, the result of a tool call, as an input item.
-pub(crate) fn encode_tool_result(result: &ToolResult, encoding: &EncodingOptions, is_id_kept: bool) -> Value {
+pub(crate) fn encode_tool_result(
+    result: &ToolResult,
+    encoding: &EncodingOptions,
+    form: MessageForm,
+) -> Value {
     let output = encode_result_content(
         result,
         |piece| is_media(piece, encoding),
         |piece| encode_part(piece, encoding),
     );
-    let call_id = encoding.call_ids.id_of_result(&result.call_id, is_id_kept);
-    let output = with_breakpoint(output, encoding);
+    let call_id = encoding.call_ids.id_of_result(&result.call_id, form.is_id_kept);
+    let output = with_breakpoint(output, encoding, form);
     json!({"type": "function_call_output", "call_id": call_id, "output": output})
 }
 
-/// Marks the end of `content`, a text or a list of parts, as a cache breakpoint, if the options have
-/// one and the content is not empty.
-fn with_breakpoint(content: Value, encoding: &EncodingOptions) -> Value {
+/// If the messages have cache breakpoints, converts `content`, a text or a list of parts, to a list
+/// of parts, unless it is empty. Marks its end if `form` says so. A message keeps its list when its
+/// mark moves on, so that the cached prefix does not change.
+fn with_breakpoint(content: Value, encoding: &EncodingOptions, form: MessageForm) -> Value {
     let Some(breakpoint) = encoding.cache_breakpoints else { return content };
     let mut parts = match content {
         Value::String(text) if !text.is_empty() => vec![json!({"type": "input_text", "text": text})],
         Value::Array(parts) => parts,
         other => return other,
     };
-    if let Some(Value::Object(last)) = parts.last_mut() {
+    if let Some(Value::Object(last)) = parts.last_mut().filter(|_| form.is_marked) {
         last.insert("prompt_cache_breakpoint".to_owned(), json!(breakpoint));
     }
     Value::Array(parts)

@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use haft_core::{
     Message, ToolCall, ToolName, ToolResult,
     message::{AssistantMessage, MessageBody},
-    model::{KeptIds, later_system_text, split_system_messages},
+    model::{later_system_text, split_system_messages},
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 use serde_json::Value;
@@ -15,6 +15,7 @@ use serde_json::{Map, json, value::RawValue};
 use super::{
     EncodingOptions, ReasoningField,
     content::{WireContent, joined_text},
+    message_form::MessageForm,
     to_raw_json,
 };
 use crate::reply::CHAT_DATA_KEY;
@@ -40,7 +41,7 @@ pub fn encode_message(message: &Message) -> Value {
 
 /// Encodes a message with the options `encoding`.
 pub(crate) fn encode_message_with(message: &Message, encoding: &EncodingOptions) -> Value {
-    json!(WireMessage::new(message, encoding, false))
+    json!(WireMessage::new(message, encoding, MessageForm::default()))
 }
 
 /// Encodes a conversation as the `messages` field of a Chat Completions request.
@@ -60,8 +61,7 @@ pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 /// The encoded form of one message, cached in the message.
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
-    /// `true` if the message is a result whose call id is sent unchanged: see [`KeptIds`].
-    is_id_kept: bool,
+    form: MessageForm,
     is_result: bool,
     #[cfg(feature = "client")]
     is_reply: bool,
@@ -70,6 +70,9 @@ struct CachedMessage {
     /// result, or if the result has no media.
     media: Option<Box<RawValue>>,
 }
+
+/// The encoded form of a message with a cache breakpoint, cached in the message.
+struct Marked(Arc<CachedMessage>);
 
 /// The encoded form of a message that is the only system message of a conversation, cached in the
 /// message. It does not depend on the options.
@@ -81,18 +84,17 @@ impl EncodedMessages {
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
-        let mut kept = KeptIds::default();
-        let mut encode = |message: &'a Arc<Message>| {
-            CachedMessage::of(message, encoding, kept.advance(message, &encoding.call_ids))
-        };
-        if !encoding.has_one_system_message {
-            return Self(messages.into_iter().map(encode).collect());
+        let mut encoded = Vec::with_capacity(messages.len());
+        let mut rest = messages.as_slice();
+        if encoding.has_one_system_message {
+            let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
+            let (first, others) = messages.split_at(messages.iter().copied().take_while(is_system).count());
+            encoded.extend(CachedMessage::system(first, encoding));
+            rest = others;
         }
-        let is_system = |message: &&Arc<Message>| matches!(message.body(), MessageBody::System { .. });
-        let (first, rest) = messages.split_at(messages.iter().copied().take_while(is_system).count());
-        let first = CachedMessage::system(first, encoding);
-        let rest = rest.iter().map(|&message| encode(message));
-        Self(first.into_iter().chain(rest).collect())
+        let forms = MessageForm::of_messages(rest, &encoding.call_ids);
+        encoded.extend(forms.map(|(message, form)| CachedMessage::of(message, encoding, form)));
+        Self(encoded)
     }
 
     /// Encodes `messages` and inserts an assistant message after tool results that a user or system
@@ -138,28 +140,32 @@ impl Serialize for EncodedMessages {
 }
 
 impl CachedMessage {
-    fn of(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Arc<Self> {
-        let cached = message.memoize(|message| Self::new(message, encoding, is_id_kept));
+    fn of(message: &Message, encoding: &Arc<EncodingOptions>, form: MessageForm) -> Arc<Self> {
+        let cached = if form.is_marked && encoding.cache_breakpoints.is_some() {
+            Arc::clone(&message.memoize(|message| Marked(Arc::new(Self::new(message, encoding, form)))).0)
+        } else {
+            message.memoize(|message| Self::new(message, encoding, form))
+        };
         // Do not use the cached encoding if another model created it with different options.
-        if cached.is_id_kept == is_id_kept && cached.encoding == *encoding {
+        if cached.form.is_id_kept == form.is_id_kept && cached.encoding == *encoding {
             cached
         } else {
-            Arc::new(Self::new(message, encoding, is_id_kept))
+            Arc::new(Self::new(message, encoding, form))
         }
     }
 
-    fn new(message: &Message, encoding: &Arc<EncodingOptions>, is_id_kept: bool) -> Self {
+    fn new(message: &Message, encoding: &Arc<EncodingOptions>, form: MessageForm) -> Self {
         let (is_result, media) = match message.body() {
-            MessageBody::Tool(result) => (true, encode_media(result, encoding, is_id_kept)),
+            MessageBody::Tool(result) => (true, encode_media(result, encoding, form)),
             _ => (false, None),
         };
         Self {
             encoding: Arc::clone(encoding),
-            is_id_kept,
+            form,
             is_result,
             #[cfg(feature = "client")]
             is_reply: matches!(message.body(), MessageBody::Assistant(_)),
-            message: to_raw_json(&WireMessage::new(message, encoding, is_id_kept)),
+            message: to_raw_json(&WireMessage::new(message, encoding, form)),
             media,
         }
     }
@@ -169,7 +175,7 @@ impl CachedMessage {
     fn system(messages: &[&Arc<Message>], encoding: &Arc<EncodingOptions>) -> Option<Arc<Self>> {
         let encode = |content: Cow<'_, str>| Self {
             encoding: Arc::clone(encoding),
-            is_id_kept: false,
+            form: MessageForm::default(),
             is_result: false,
             #[cfg(feature = "client")]
             is_reply: false,
@@ -193,12 +199,12 @@ impl CachedMessage {
     fn results_separator(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
         let encoding = Arc::clone(encoding);
-        Self { encoding, is_id_kept: false, is_result: true, is_reply: true, message, media: None }
+        Self { encoding, form: MessageForm::default(), is_result: true, is_reply: true, message, media: None }
     }
 }
 
-fn encode_media(result: &ToolResult, encoding: &EncodingOptions, is_id_kept: bool) -> Option<Box<RawValue>> {
-    let call_id = encoding.call_ids.id_of_result(&result.call_id, is_id_kept);
+fn encode_media(result: &ToolResult, encoding: &EncodingOptions, form: MessageForm) -> Option<Box<RawValue>> {
+    let call_id = encoding.call_ids.id_of_result(&result.call_id, form.is_id_kept);
     let caption = || format!("What {} returned for call {call_id}:", result.name);
     let content = WireContent::captioned_media(caption, &result.output()?.content, encoding)?;
     Some(to_raw_json(&WireMessage::User { content }))
@@ -264,23 +270,32 @@ struct CalledFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
+impl MessageForm {
+    fn marked<'a>(self, content: WireContent<'a>, encoding: &EncodingOptions) -> WireContent<'a> {
+        match encoding.cache_breakpoints {
+            Some(breakpoint) => content.into_parts(Some(breakpoint).filter(|_| self.is_marked)),
+            None => content,
+        }
+    }
+}
+
 impl<'a> WireMessage<'a> {
-    fn new(message: &'a Message, encoding: &EncodingOptions, is_id_kept: bool) -> Self {
+    fn new(message: &'a Message, encoding: &EncodingOptions, form: MessageForm) -> Self {
         match message.body() {
             MessageBody::System { content } if encoding.has_one_system_message => {
                 let text = later_system_text(&joined_text(content));
                 Self::User { content: WireContent::Text(text.into()) }
             }
             MessageBody::System { content } => {
-                Self::System { content: WireContent::Text(joined_text(content)).with_breakpoint(encoding) }
+                Self::System { content: form.marked(WireContent::Text(joined_text(content)), encoding) }
             }
             MessageBody::User { content } => {
-                Self::User { content: WireContent::new(content, encoding).with_breakpoint(encoding) }
+                Self::User { content: form.marked(WireContent::new(content, encoding), encoding) }
             }
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
-                tool_call_id: encoding.call_ids.id_of_result(&result.call_id, is_id_kept),
-                content: WireContent::Text(result.model_text()).with_breakpoint(encoding),
+                tool_call_id: encoding.call_ids.id_of_result(&result.call_id, form.is_id_kept),
+                content: form.marked(WireContent::Text(result.model_text()), encoding),
             },
         }
     }

@@ -106,10 +106,7 @@ async fn messages_end_with_breakpoints() {
             "content": [
               {
                 "type": "text",
-                "text": "42",
-                "prompt_cache_breakpoint": {
-                  "mode": "explicit"
-                }
+                "text": "42"
               }
             ]
           }
@@ -157,11 +154,7 @@ async fn messages_end_with_breakpoints() {
             "output": [
               {
                 "type": "input_text",
-                "text": "42",
-                "prompt_cache_breakpoint": {
-                  "mode": "explicit",
-                  "ttl": "12h"
-                }
+                "text": "42"
               }
             ]
           }

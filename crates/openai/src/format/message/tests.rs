@@ -9,6 +9,7 @@ use haft_core::{
 use serde_json::json;
 
 use super::{CachedMessage, EncodedMessages, EncodingOptions};
+use crate::format::MessageForm;
 
 fn text_only() -> Arc<EncodingOptions> {
     Arc::new(EncodingOptions { sends_images: false, ..EncodingOptions::default() })
@@ -18,8 +19,8 @@ fn text_only() -> Arc<EncodingOptions> {
 fn encoded_message_is_cached() {
     let message = Arc::new(Message::user("Hi"));
     let (one, two) = (
-        CachedMessage::of(&message, &text_only(), false),
-        CachedMessage::of(&message.clone(), &text_only(), false),
+        CachedMessage::of(&message, &text_only(), MessageForm::default()),
+        CachedMessage::of(&message.clone(), &text_only(), MessageForm::default()),
     );
     assert!(Arc::ptr_eq(&one, &two));
 }
