@@ -6,6 +6,7 @@ mod flatten;
 mod gemini;
 mod inliner;
 mod json_types;
+mod lone_references;
 mod portable;
 mod root_object;
 mod small_model;
@@ -83,6 +84,14 @@ pub enum SchemaTarget {
     /// Other constraints are moved to the `description` if they are short, and dropped if they are
     /// long. `additionalProperties: false` is always dropped.
     Gemini,
+    /// The JSON Schema that Gemini accepts in the fields `parametersJsonSchema` and
+    /// `responseJsonSchema`, and in the Interactions API.
+    ///
+    /// The schema is unchanged, except that only keywords with the prefix `$` are beside a `$ref`.
+    /// A reference with other keywords is moved into an `anyOf`. The source is an error response:
+    /// "If a schema node has Schema.ref set, then only description and default can be set alongside
+    /// it".
+    GeminiJsonSchema,
     /// A reduced JSON Schema for small models, which are distracted by long schemas.
     ///
     /// - References are replaced with their targets. A recursive reference becomes a schema for any
@@ -172,13 +181,15 @@ impl Schema {
                 Err(obstacle) => open(vec![obstacle]),
             },
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
+            SchemaTarget::GeminiJsonSchema => lossy(lone_references::derive(self.as_value())),
             SchemaTarget::SmallModel => lossy(small_model::derive(self.as_value())),
         }
     }
 
     /// Derives the schema of a reply to send to the provider `target`. Unlike the schema of
     /// [`for_provider`](Self::for_provider), its root can be any value for the targets
-    /// [`OpenAi`](SchemaTarget::OpenAi) and [`Moonshot`](SchemaTarget::Moonshot).
+    /// [`OpenAi`](SchemaTarget::OpenAi) and [`Moonshot`](SchemaTarget::Moonshot). The root is always
+    /// unchanged for [`GeminiJsonSchema`](SchemaTarget::GeminiJsonSchema).
     pub fn for_reply(&self, target: SchemaTarget) -> ProviderSchema {
         let subset = match target {
             SchemaTarget::OpenAi => Subset::Any,

@@ -168,6 +168,7 @@ impl ServerError {
         let is_permanent = self.is_retryable == Some(false);
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
+            400 if self.is_about_key() => ModelError::Unauthorized(self.message),
             429 if self.exceeds_rate_limit() => ModelError::ContextTooLong(self.message),
             429 => ModelError::RateLimited { message: self.message, retry_after, permanent: is_permanent },
             400 | 413 | 422 if self.is_context_too_long() => ModelError::ContextTooLong(self.message),
@@ -208,6 +209,10 @@ impl ServerError {
 
     fn is_about_quota(&self) -> bool {
         self.has_code(kind::QUOTA_CODES) || contains_any(&self.texts, kind::QUOTA_TEXTS)
+    }
+
+    fn is_about_key(&self) -> bool {
+        self.has_code(kind::KEY_CODES) || contains_any(&self.texts, kind::KEY_TEXTS)
     }
 
     /// Returns `true` if the rejected request alone exceeds the token limit per minute. A retry

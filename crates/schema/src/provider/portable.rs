@@ -20,7 +20,7 @@ use super::inliner::any_value;
 use super::json_types::constrained_type;
 
 /// Keywords whose value is a schema.
-const SINGLE: [&str; 12] = [
+pub(super) const SINGLE: [&str; 12] = [
     "items",
     "additionalItems",
     "unevaluatedItems",
@@ -35,9 +35,9 @@ const SINGLE: [&str; 12] = [
     "contentSchema",
 ];
 /// Keywords whose value is an object of schemas.
-const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+pub(super) const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose value is a list of schemas.
-const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+pub(super) const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
 /// Keywords that all servers accept with a boolean.
 const BOOLEAN: [&str; 4] =
     ["additionalProperties", "unevaluatedProperties", "unevaluatedItems", "additionalItems"];

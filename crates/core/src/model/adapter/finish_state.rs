@@ -1,9 +1,14 @@
+#[cfg(test)]
+mod tests;
+
+use super::in_band_error::excerpt;
 use crate::{message::AssistantMessage, model::FinishReason};
 
 /// The finish reason of a reply, and a flag that is `true` when the reply has ended.
 #[derive(Debug, Default)]
 pub struct FinishState {
     reason: Option<String>,
+    message: Option<String>,
     is_over: bool,
 }
 
@@ -19,8 +24,11 @@ pub enum FinishKind {
     Filter,
     /// The server interrupted the reply.
     Interrupted,
-    /// The server could not parse a call of the model.
+    /// The server could not use the output of the model, for example because it could not parse a
+    /// call.
     Malformed,
+    /// The server rejected the request or the account. A retry cannot succeed.
+    Rejected,
     /// The server failed while it generated the reply.
     Failure,
     /// The reason is missing or unknown.
@@ -38,9 +46,10 @@ const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
     ),
     // Finish reasons of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
-    (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
+    // Gemini sends `CONTINUATION` at the token limit of one request.
+    (&["model_context_window_exceeded", "max_length", "continuation"], FinishKind::Limit),
     // The reasons in the first list are from OpenAI, Zhipu, Bedrock and Anthropic. Those in the
-    // second list are from Gemini.
+    // other lists are from Gemini.
     (
         &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
         FinishKind::Filter,
@@ -49,10 +58,18 @@ const KINDS_BY_REASON: &[(&[&str], FinishKind)] = &[
         &["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"],
         FinishKind::Filter,
     ),
+    (
+        &["language", "escalation", "model_armor", "image_prohibited_content", "image_recitation"],
+        FinishKind::Filter,
+    ),
     // Finish reasons of DeepSeek, vLLM, SGLang, Zhipu and Gemini.
     (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
     (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
-    (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Malformed),
+    (
+        &["malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response"],
+        FinishKind::Malformed,
+    ),
+    (&["missing_thought_signature", "pup_limited_disabled"], FinishKind::Rejected),
     (&["error"], FinishKind::Failure),
 ];
 
@@ -77,6 +94,14 @@ impl FinishState {
         self.is_over |= is_filled;
         if is_filled || self.reason.is_none() {
             self.reason = Some(reason);
+        }
+    }
+
+    /// Stores `message`, the explanation of the finish reason by the server. An empty message is
+    /// ignored.
+    pub fn set_message(&mut self, message: String) {
+        if !message.is_empty() {
+            self.message = Some(message);
         }
     }
 
@@ -106,6 +131,14 @@ impl FinishState {
     /// Returns the reason as the server sent it, or an empty string.
     pub fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the reason with the explanation of the server, for error messages.
+    pub(super) fn describe(&self) -> String {
+        match &self.message {
+            Some(message) => format!("{}: {}", self.reason(), excerpt(message)),
+            None => self.reason().to_owned(),
+        }
     }
 
     /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has

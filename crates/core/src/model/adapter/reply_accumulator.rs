@@ -53,6 +53,7 @@ pub struct ReplyAccumulator {
     /// The name of the model, from the server.
     pub model: Option<String>,
     text: String,
+    media: Vec<Content>,
     reasoning: String,
     refusal: String,
     /// The tool calls.
@@ -101,9 +102,10 @@ impl ReplyAccumulator {
         self.joiners.text.reset();
     }
 
-    /// Returns `true` if the reply has no text, no calls and no refusal.
+    /// Returns `true` if the reply has no text, no media, no calls and no refusal.
     pub fn has_no_answer(&self) -> bool {
-        self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
+        let has_content = !self.text.is_empty() || !self.media.is_empty();
+        !has_content && self.refusal.is_empty() && self.calls.is_empty()
     }
 
     /// Ends the text, the reasoning, the refusal and the calls of the reply. Adds U+FFFD for each
@@ -141,6 +143,18 @@ impl ReplyAccumulator {
         if let Some(events) = sink.as_mut().filter(|_| !text.is_empty()) {
             events.push_back(ChatEvent::TextDelta { text });
         }
+        Ok(())
+    }
+
+    /// Adds an image, an audio clip or a file that the model generated. In the message, media
+    /// follow the text.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_text`](Self::add_text).
+    pub fn add_media(&mut self, media: Content) -> Result<(), ModelError> {
+        self.try_add_size(media.media_len())?;
+        self.media.push(media);
         Ok(())
     }
 
@@ -284,7 +298,7 @@ impl ReplyAccumulator {
     pub fn into_message(mut self) -> AssistantMessage {
         self.call_ids.record_issued(self.calls.received_ids(), &mut self.provider_data);
         AssistantMessage {
-            content: non_empty(self.text).map(Content::from).into_iter().collect(),
+            content: non_empty(self.text).map(Content::from).into_iter().chain(self.media).collect(),
             reasoning: non_empty(self.reasoning),
             tool_calls: self.calls.into_calls(),
             refusal: non_empty(self.refusal),
@@ -309,12 +323,16 @@ impl ReplyAccumulator {
         let cause = match kind {
             FinishKind::Failure => return Err(self.into_failure()),
             FinishKind::Malformed => {
-                let reason = format!("the server could not read a call ({})", self.finish_state.reason());
+                let reason = format!("the server could not use it ({})", self.finish_state.describe());
                 let generation = non_empty(self.into_message().text());
                 return Err(ModelError::InvalidGeneration { reason, generation });
             }
+            FinishKind::Rejected => {
+                let body = format!("the server stopped the reply ({})", self.finish_state.describe());
+                return Err(ModelError::Rejected { status: 400, body });
+            }
             FinishKind::Interrupted => {
-                let reason = format!("the server stopped it ({})", self.finish_state.reason());
+                let reason = format!("the server stopped it ({})", self.finish_state.describe());
                 return Err(self.into_truncated(reason));
             }
             FinishKind::Complete if self.finish_state.is_over() => None,

@@ -53,6 +53,11 @@ pub(super) const FILTER_TEXTS: &[&str] = &[
     "inappropriate content",
 ];
 
+/// Google sends them with status 400.
+pub(super) const KEY_CODES: &[&str] = &["API_KEY_INVALID", "API_KEY_EXPIRED"];
+
+pub(super) const KEY_TEXTS: &[&str] = &["api key not valid", "api key expired"];
+
 pub(super) const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",
     "exceeded_current_quota_error",

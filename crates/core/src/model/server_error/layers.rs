@@ -145,6 +145,7 @@ impl Layers {
             word_status = word_status.or_else(|| status_of_code(&code));
             self.codes.push(code);
         }
+        self.codes.extend(retry_delay::reasons(value).map(str::to_owned));
         let status = number.or(word_status);
         if self.has_outer {
             self.inner_status = status.or(self.inner_status);

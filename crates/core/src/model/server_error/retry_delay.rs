@@ -1,4 +1,4 @@
-//! Extraction of the retry delay from an error body.
+//! Extraction of the retry delay, and of Google's `details`, from an error body.
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,11 @@ pub(super) fn is_daily_quota(error: &Value) -> bool {
     let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
     let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
     quotas.any(|quota| quota.contains("PerDay"))
+}
+
+/// Returns the reasons in Google's `details`, such as `API_KEY_INVALID`.
+pub(super) fn reasons(error: &Value) -> impl Iterator<Item = &str> {
+    details(error).filter_map(|detail| detail.get("reason")?.as_str())
 }
 
 fn details(error: &Value) -> impl Iterator<Item = &Value> {
