@@ -39,6 +39,7 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-dialect", CORE_ONLY),
     ("haft-react", AllowedPackages::Only(&["haft-core", "haft-dialect"])),
     ("haft-http", CORE_ONLY),
+    ("haft-gemini", CORE_AND_HTTP),
     ("haft-openai", CORE_AND_HTTP),
     ("haft-mcp", CORE_AND_HTTP),
     ("haft-openapi", CORE_AND_HTTP),
