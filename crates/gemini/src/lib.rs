@@ -7,7 +7,9 @@ mod format;
 mod reply;
 
 #[cfg(feature = "client")]
-pub use client::{Api, Gemini, GeminiBuilder, HarmBlockThreshold, HarmCategory, SafetySetting, ThinkingLevel};
+pub use client::{
+    Api, Gemini, GeminiBuilder, HarmBlockThreshold, HarmCategory, SafetySetting, ThinkingLevel,
+};
 pub use format::{
     decode_tool_calls, encode_openapi_tool, encode_openapi_tools, encode_tool, encode_tool_results,
     encode_tools,

@@ -223,9 +223,10 @@ impl GeminiBuilder {
         let has_version = url.path().split('/').any(is_version);
         let settings = self.into_settings(Origin::Server(connection.address().into()));
         let client = match settings.encoding.api {
-            WireApi::GenerateContent => {
-                Client::GenerateContent(ModelClient::new(GenerateContent::new(settings, has_version), connection))
-            }
+            WireApi::GenerateContent => Client::GenerateContent(ModelClient::new(
+                GenerateContent::new(settings, has_version),
+                connection,
+            )),
             WireApi::Interactions => {
                 Client::Interactions(ModelClient::new(Interactions::new(settings, has_version), connection))
             }
@@ -299,6 +300,9 @@ fn not_found_hint(_: &str) -> &'static str {
 
 impl fmt::Debug for GeminiBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GeminiBuilder").field("model", &self.model).field("api", &self.api).finish_non_exhaustive()
+        f.debug_struct("GeminiBuilder")
+            .field("model", &self.model)
+            .field("api", &self.api)
+            .finish_non_exhaustive()
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn encode_hosted_tool(tool: &HostedTool, api: WireApi) -> Result<Valu
         }
         (HostedTool::McpServer(server), WireApi::Interactions) => {
             let tool = json!({"type": "mcp_server", "name": server.name, "url": server.url});
-            let allowed = (!server.allowed_tools.is_empty()).then(|| json!([{"tools": server.allowed_tools}]));
+            let allowed =
+                (!server.allowed_tools.is_empty()).then(|| json!([{"tools": server.allowed_tools}]));
             with_field(with_field(tool, "headers", headers_of(server)), "allowed_tools", allowed)
         }
         (other, _) => return Err(unsupported(&format!("Gemini has no hosted tool for {}", other.kind()))),

@@ -28,7 +28,8 @@ const FAMILIES: &[ModelFamily] = &[
     ModelFamily { has_tools: false, ..family("gemma-3", 131_072) },
 ];
 
-const UNKNOWN: ModelFamily = ModelFamily { name: "", has_media: false, has_tools: true, context_window: None };
+const UNKNOWN: ModelFamily =
+    ModelFamily { name: "", has_media: false, has_tools: true, context_window: None };
 
 /// Returns the profile of `model` according to its model family. A prefix, as in
 /// `models/gemini-2.5-flash`, is ignored. The profile has no hosted tools.
@@ -53,7 +54,8 @@ pub(super) fn profile_of(model: &str) -> ModelProfile {
 pub(super) fn is_gemini_3_or_later(model: &str) -> bool {
     let name = base_name(model);
     let Some((_, version)) = name.split_once("gemini-") else { return false };
-    let major: Option<u32> = version.split(|c: char| !c.is_ascii_digit()).next().and_then(|it| it.parse().ok());
+    let major: Option<u32> =
+        version.split(|c: char| !c.is_ascii_digit()).next().and_then(|it| it.parse().ok());
     major.map_or(name.ends_with("-latest"), |major| major >= 3)
 }
 

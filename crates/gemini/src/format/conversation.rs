@@ -13,8 +13,7 @@ use serde_json::{
 };
 
 use super::{
-    EncodingOptions, WireApi,
-    generate_content, interactions,
+    EncodingOptions, WireApi, generate_content, interactions,
     media::{encode_content, text_part},
     stored::{StoredPart, StoredParts, implied_parts, text_of},
 };

@@ -51,7 +51,12 @@ pub(super) fn encode_reply(reply: &ReplyParts<'_>, options: &EncodingOptions) ->
             }
             StoredPart::Thought(start, end) => {
                 let text = Some(reply.thought(*start, *end));
-                parts.extend(raw([Part { text, thought: true, thought_signature: signature, ..Part::default() }]));
+                parts.extend(raw([Part {
+                    text,
+                    thought: true,
+                    thought_signature: signature,
+                    ..Part::default()
+                }]));
             }
             StoredPart::Call { id, sent_id } => {
                 let part = |signature| call_part(reply, id, sent_id.as_deref(), signature);
@@ -62,7 +67,9 @@ pub(super) fn encode_reply(reply: &ReplyParts<'_>, options: &EncodingOptions) ->
                 parts.extend(raw(part(signature)));
             }
             StoredPart::Media(index) => {
-                parts.extend(raw(reply.medium(*index).map(|medium| signed_medium(medium, signature, options))));
+                parts.extend(raw(reply
+                    .medium(*index)
+                    .map(|medium| signed_medium(medium, signature, options))));
             }
             StoredPart::Other(part) => parts.extend(raw([part])),
         }

@@ -78,7 +78,8 @@ pub(super) fn encode_reply(reply: &ReplyParts<'_>, options: &EncodingOptions) ->
             StoredPart::Call { id, .. } => {
                 let step = raw(call_step(reply, id, signature));
                 if !has_call && !has_signature {
-                    let thought = raw([Step::Thought { signature: Some(FIXED_SIGNATURE), summary: Vec::new() }]);
+                    let thought =
+                        raw([Step::Thought { signature: Some(FIXED_SIGNATURE), summary: Vec::new() }]);
                     unsigned_call = Some((steps.len(), thought.into_iter().chain(step.clone()).collect()));
                 }
                 has_call = true;

@@ -60,7 +60,8 @@ pub(super) fn encode_medium(piece: &Content, options: &EncodingOptions) -> Optio
 
 /// Encodes `content` as parts. A medium that the model does not support is described in a text.
 pub(super) fn encode_content(content: &[Content], options: &EncodingOptions) -> Vec<Value> {
-    let encode = |piece| encode_medium(piece, options).unwrap_or_else(|| text_part(&piece.as_text(), options));
+    let encode =
+        |piece| encode_medium(piece, options).unwrap_or_else(|| text_part(&piece.as_text(), options));
     content.iter().map(encode).collect()
 }
 

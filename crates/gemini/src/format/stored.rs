@@ -1,12 +1,7 @@
 //! The parts of a reply in the provider data of its message: their order, their signatures, and the
 //! parts that have no field in the message. Texts and arguments are only in the message.
 
-use haft_core::{
-    ToolCall,
-    content::Content,
-    message::AssistantMessage,
-    model::adapter::Origin,
-};
+use haft_core::{ToolCall, content::Content, message::AssistantMessage, model::adapter::Origin};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -89,7 +84,9 @@ impl StoredParts {
             match &stored.part {
                 StoredPart::Text(_, end) => text_end = *end,
                 StoredPart::Thought(_, end) => reasoning_end = *end,
-                StoredPart::Call { id, .. } if reply.tool_calls.iter().any(|call| call.id == *id) => calls += 1,
+                StoredPart::Call { id, .. } if reply.tool_calls.iter().any(|call| call.id == *id) => {
+                    calls += 1
+                }
                 StoredPart::Call { .. } => return false,
                 StoredPart::Media(_) => media += 1,
                 StoredPart::Other(_) => {}

@@ -13,9 +13,9 @@ use haft_core::{
     schema::SchemaTarget,
     toolset::ToolList,
 };
-use serde_json::{Map, Value, json};
 #[cfg(feature = "client")]
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 
 #[cfg(feature = "client")]
 use super::WireApi;

@@ -105,11 +105,13 @@ impl GenerateContentAccumulator {
         }
         self.sources.end_part();
         if let Some(code) = part.executable_code {
-            self.start_hosted_call("code_execution", &code, sink)?;
+            let input = json!({"language": code.get("language"), "code": code.get("code")});
+            self.start_hosted_call("code_execution", code.get("id"), input, sink)?;
         } else if let Some(result) = part.code_execution_result {
             self.finish_code_execution(&result, sink)?;
         } else if let Some(call) = part.tool_call {
-            self.start_tool_call(&call, sink)?;
+            let input = call.get("args").cloned().unwrap_or_default();
+            self.start_hosted_call(&hosted_tool_name(&call), call.get("id"), input, sink)?;
         } else if let Some(response) = part.tool_response {
             self.finish_tool_call(&response, sink)?;
         } else if signature.is_some() {
@@ -171,8 +173,9 @@ impl GenerateContentAccumulator {
     }
 
     fn add_media(&mut self, data: &InlineData, signature: Option<String>) -> Result<(), ModelError> {
-        let bytes = BinaryData::from_base64(&data.data)
-            .map_err(|error| ModelError::InvalidResponse(format!("its {} is no base64: {error}", data.mime_type)))?;
+        let bytes = BinaryData::from_base64(&data.data).map_err(|error| {
+            ModelError::InvalidResponse(format!("its {} is no base64: {error}", data.mime_type))
+        })?;
         self.sources.end_part();
         self.reply.add_media(Content::from_bytes(bytes, data.mime_type.as_str()))?;
         self.log.add_media(signature);
@@ -182,12 +185,11 @@ impl GenerateContentAccumulator {
     fn start_hosted_call(
         &mut self,
         tool: &str,
-        input: &Value,
+        id: Option<&Value>,
+        input: Value,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let mut input = input.clone();
-        let id = input.as_object_mut().and_then(|fields| fields.shift_remove("id"));
-        let id = id.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let id = id.and_then(Value::as_str).unwrap_or_default();
         self.reply.start_hosted_call(HostedCall { input, ..HostedCall::new(id, tool) }, sink)
     }
 
@@ -208,12 +210,6 @@ impl GenerateContentAccumulator {
             ..self.started_call("code_execution", result)
         };
         self.reply.finish_hosted_call(call, sink)
-    }
-
-    fn start_tool_call(&mut self, call: &Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        let input = json!({"id": call.get("id"), "args": call.get("args")});
-        let tool = hosted_tool_name(call);
-        self.start_hosted_call(&tool, &input, sink)
     }
 
     fn finish_tool_call(&mut self, response: &Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {

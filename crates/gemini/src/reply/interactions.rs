@@ -153,7 +153,10 @@ impl InteractionsAccumulator {
                 if let Some(error) = step.error.filter(|error| !error.is_null()) {
                     return Err(in_band_error(&named_error(error)));
                 }
-                step.content.into_iter().flatten().try_for_each(|content| self.add_content(place, &content, sink))
+                step.content
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|content| self.add_content(place, &content, sink))
             }
             StepKind::Thought => {
                 self.steps.push(open);
@@ -173,9 +176,6 @@ impl InteractionsAccumulator {
             }
             StepKind::Hosted | StepKind::Input => {
                 open.json = serde_json::from_str(raw.get()).unwrap_or_default();
-                if let Some(call) = hosted_step::started_call(&open.json) {
-                    self.reply.start_hosted_call(call, sink)?;
-                }
                 self.steps.push(open);
                 Ok(())
             }
@@ -289,6 +289,9 @@ impl InteractionsAccumulator {
             }
             StepKind::Hosted => {
                 self.reply.try_add_size(step.json.to_string().len())?;
+                if let Some(call) = hosted_step::started_call(&step.json) {
+                    return self.reply.start_hosted_call(call, sink);
+                }
                 match hosted_step::finished_call(&step.json, self.reply.hosted_calls()) {
                     Some(call) => self.reply.finish_hosted_call(call, sink),
                     None => Ok(()),

@@ -35,7 +35,8 @@ pub(super) const SINGLE: [&str; 12] = [
     "contentSchema",
 ];
 /// Keywords whose value is an object of schemas.
-pub(super) const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+pub(super) const MAPS: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose value is a list of schemas.
 pub(super) const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
 /// Keywords that all servers accept with a boolean.

@@ -430,12 +430,17 @@ fn hostile_bodies_are_bounded() {
 #[test]
 fn invalid_key_of_google_is_unauthorized() {
     let error = |details: Value| {
-        let error = json!({"code": 400, "message": "Invalid.", "status": "INVALID_ARGUMENT", "details": details});
+        let error =
+            json!({"code": 400, "message": "Invalid.", "status": "INVALID_ARGUMENT", "details": details});
         ServerError::from_json(&json!([{"error": error}])).unwrap().into_model_error(Some(400), None)
     };
-    let reason = |reason: &str| json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]);
+    let reason =
+        |reason: &str| json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]);
     assert!(matches!(error(reason("API_KEY_INVALID")), ModelError::Unauthorized(_)));
     assert!(matches!(error(reason("OTHER")), ModelError::Rejected { status: 400, .. }));
     let body = r#"{"error": {"message": "API key not valid. Please pass a valid API key.", "code": "invalid_request"}}"#;
-    assert!(matches!(ServerError::parse(body).into_model_error(Some(400), None), ModelError::Unauthorized(_)));
+    assert!(matches!(
+        ServerError::parse(body).into_model_error(Some(400), None),
+        ModelError::Unauthorized(_)
+    ));
 }

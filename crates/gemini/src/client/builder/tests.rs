@@ -3,7 +3,8 @@ use haft_http::model::BuildError;
 use super::{Api, Gemini, GeminiBuilder, is_version};
 
 fn from_variables(variables: &[(&str, &str)]) -> GeminiBuilder {
-    let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    let find =
+        |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     Gemini::builder("gemini-3-flash").read_variables(find)
 }
 

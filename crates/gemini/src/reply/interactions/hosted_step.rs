@@ -3,7 +3,7 @@
 use haft_core::{message::HostedCall, model::adapter::excerpt};
 use serde_json::Value;
 
-/// Returns the call that `step` starts. `None` if it is the result of a call, or another step.
+/// Returns the call in the complete `step`. `None` if it is the result of a call, or another step.
 pub(super) fn started_call(step: &Value) -> Option<HostedCall> {
     let text = |key: &str| step.get(key).and_then(Value::as_str).unwrap_or_default();
     let tool = match text("type").strip_suffix("_call")? {
@@ -15,9 +15,8 @@ pub(super) fn started_call(step: &Value) -> Option<HostedCall> {
     Some(HostedCall { input, ..HostedCall::new(text("id"), tool) })
 }
 
-/// Returns the call that the complete `step` finishes, with its output. For the step of a call,
-/// returns `None`, or the call without an output if its result never arrives. `started` are the
-/// earlier calls.
+/// Returns the call whose result is the complete `step`, with its output. `None` for any other step.
+/// `started` are the earlier calls.
 pub(super) fn finished_call(step: &Value, started: &[HostedCall]) -> Option<HostedCall> {
     let text = |key: &str| step.get(key).and_then(Value::as_str).unwrap_or_default();
     text("type").strip_suffix("_result")?;

@@ -4,7 +4,8 @@ use crate::{Schema, SchemaTarget};
 
 #[track_caller]
 fn check(property: &Value, expected: &Value, changes: &[&str]) {
-    let root = |property: &Value| json!({"type": "object", "properties": {"a": property}, "$defs": {"b": {}}});
+    let root =
+        |property: &Value| json!({"type": "object", "properties": {"a": property}, "$defs": {"b": {}}});
     let derived = Schema::new(root(property)).unwrap().for_provider(SchemaTarget::GeminiJsonSchema);
     assert_eq!(derived.value, root(expected));
     let found: Vec<_> = derived.changes.iter().map(ToString::to_string).collect();
