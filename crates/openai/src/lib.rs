@@ -4,7 +4,6 @@ pub mod anthropic;
 #[cfg(feature = "client")]
 mod client;
 mod format;
-pub mod gemini;
 pub mod history;
 #[cfg(feature = "async-openai")]
 pub mod interop;

@@ -68,8 +68,11 @@ const SOLE_USERS: &[(&str, &str)] = &[
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO_FEATURES: &[&str] = &["rt", "sync", "time"];
 
-/// The only dependencies that `haft-openai` may have without its feature `client`. Without this
-/// feature, the crate only converts between formats, and contains no HTTP stack.
+/// The crates that, without their feature `client`, only convert between formats, and contain no HTTP
+/// stack.
+const FORMAT_CRATES: &[&str] = &["haft-gemini", "haft-openai"];
+
+/// The only dependencies that the [`FORMAT_CRATES`] may have without their feature `client`.
 const FORMAT_DEPENDENCIES: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
@@ -79,7 +82,7 @@ pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {
             let complaint = check_workspace_dependency(package, dependency, packages)
                 .or_else(|| check_sole_user(package, dependency))
                 .or_else(|| check_core_tokio(package, dependency))
-                .or_else(|| check_openai_formats(package, dependency))
+                .or_else(|| check_formats(package, dependency))
                 .or_else(|| check_jsonschema(dependency))
                 .or_else(|| check_macros_version(dependency));
             if let Some(message) = complaint {
@@ -143,15 +146,15 @@ fn check_core_tokio(package: &Package, dependency: &Dependency) -> Option<String
     ))
 }
 
-fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<String> {
+fn check_formats(package: &Package, dependency: &Dependency) -> Option<String> {
     let is_always_there = dependency.kind.is_none() && !dependency.optional;
-    let is_more = package.name == "haft-openai"
+    let is_more = FORMAT_CRATES.contains(&package.name.as_str())
         && is_always_there
         && !FORMAT_DEPENDENCIES.contains(&dependency.name.as_str());
     is_more.then(|| {
         format!(
-            "haft-openai without its features has only formats: {} must be optional, enabled by `client`",
-            dependency.name
+            "{} without its features has only formats: {} must be optional, enabled by `client`",
+            package.name, dependency.name
         )
     })
 }

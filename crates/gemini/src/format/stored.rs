@@ -85,7 +85,7 @@ impl StoredParts {
                 StoredPart::Text(_, end) => text_end = *end,
                 StoredPart::Thought(_, end) => reasoning_end = *end,
                 StoredPart::Call { id, .. } if reply.tool_calls.iter().any(|call| call.id == *id) => {
-                    calls += 1
+                    calls += 1;
                 }
                 StoredPart::Call { .. } => return false,
                 StoredPart::Media(_) => media += 1,

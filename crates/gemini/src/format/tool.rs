@@ -21,7 +21,8 @@ use serde_json::{Map, Value, json};
 use super::WireApi;
 use super::names::{tool_name, wire_name};
 
-/// Encodes a tool as a function declaration, with its schema in the field `parametersJsonSchema`. A
+/// Encodes a tool as a
+/// [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration), with its schema in the field `parametersJsonSchema`. A
 /// tool without parameters is encoded without a schema.
 ///
 /// The schema is unchanged, except for the keywords beside a `$ref`: see

@@ -4,7 +4,7 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     schema::{ProviderSchema, SchemaTarget},
 };
-use haft_openai::{anthropic, encode_strict_tool, encode_tool, encode_tool_for_target, gemini, responses};
+use haft_openai::{anthropic, encode_strict_tool, encode_tool, encode_tool_for_target, responses};
 use serde_json::{Value, json};
 
 /// Encodes `definition` for each API that uses the schema target `target`, and returns a
@@ -39,8 +39,12 @@ pub(super) fn find_mistakes(
             ),
             (
                 "gemini",
-                gemini::encode_tool(definition)
-                    == with_schema(definition, "parametersJsonSchema", definition.input_schema().as_value()),
+                haft_gemini::encode_tool(definition)
+                    == with_schema(
+                        definition,
+                        "parametersJsonSchema",
+                        &definition.input_schema().for_provider(SchemaTarget::GeminiJsonSchema).value,
+                    ),
             ),
         ],
         SchemaTarget::OpenAiStrict => vec![
@@ -55,7 +59,7 @@ pub(super) fn find_mistakes(
             let subset = with_schema(definition, "parameters", &converted.value);
             vec![
                 ("chat", encode_tool_for_target(definition, target) == chat),
-                ("gemini", gemini::encode_openapi_tool(definition) == subset),
+                ("gemini", haft_gemini::encode_openapi_tool(definition) == subset),
             ]
         }
         _ => vec![(
@@ -107,7 +111,7 @@ pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -
         haft_openai::decode_tool_calls(&chat),
         responses::decode_tool_calls(&json!({"output": [item]})),
         anthropic::decode_tool_calls(&json!({"role": "assistant", "content": [block]})),
-        gemini::decode_tool_calls(&json!({"role": "model", "parts": [part]})),
+        haft_gemini::decode_tool_calls(&json!({"role": "model", "parts": [part]})),
     ]
     .iter()
     .all(|calls| calls.as_deref().is_ok_and(|calls| calls == [call.clone()]))
