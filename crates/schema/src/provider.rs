@@ -15,7 +15,7 @@ mod strict_limits;
 
 use serde_json::Value;
 
-use self::portable::Subset;
+use self::{portable::Subset, strict::StrictMode};
 
 use super::Schema;
 
@@ -69,6 +69,20 @@ pub enum SchemaTarget {
     /// [supported]:
     ///     https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
     OpenAiStrict,
+    /// Anthropic's structured outputs and strict tools: the JSON written by the model is always valid
+    /// for the derived schema.
+    ///
+    /// - Objects are closed. Optional properties remain optional.
+    /// - The only combinator is `anyOf`, which is not allowed at the root. A `$ref` leads into
+    ///   `$defs`, and is not recursive.
+    /// - The supported constraints are `enum` and `const` with scalars; ten values of `format` for
+    ///   strings; a `minItems` of 0 or 1.
+    ///
+    /// Other constraints are moved to the `description` if they are short, and dropped if they are
+    /// long. A schema that has no strict form is derived for [`OpenAi`](SchemaTarget::OpenAi)
+    /// instead. Anthropic also limits the strict tools, optional properties and unions in a request.
+    /// These limits are not checked here.
+    AnthropicStrict,
     /// The subset of OpenAPI 3.0 that Gemini accepts as
     /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function,
     /// directly or through a gateway. Gemini rejects a request with any other keyword.
@@ -171,15 +185,12 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
-        let open = |changes| self.derive_open(changes, Subset::Any);
         let lossy = |(value, changes)| ProviderSchema { value, is_strict: false, changes };
         match target {
-            SchemaTarget::OpenAi => open(Vec::new()),
+            SchemaTarget::OpenAi => self.derive_open(Vec::new(), Subset::Any),
             SchemaTarget::Moonshot => self.derive_open(Vec::new(), Subset::Moonshot),
-            SchemaTarget::OpenAiStrict => match strict::derive(self.as_value()) {
-                Ok((value, changes)) => ProviderSchema { value, is_strict: true, changes },
-                Err(obstacle) => open(vec![obstacle]),
-            },
+            SchemaTarget::OpenAiStrict => self.derive_strict(StrictMode::OpenAi),
+            SchemaTarget::AnthropicStrict => self.derive_strict(StrictMode::Anthropic),
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),
             SchemaTarget::GeminiJsonSchema => lossy(lone_references::derive(self.as_value())),
             SchemaTarget::SmallModel => lossy(small_model::derive(self.as_value())),
@@ -199,6 +210,13 @@ impl Schema {
         let (mut value, mut changes) = (self.as_value().clone(), Vec::new());
         portable::adjust(&mut value, subset, &mut changes);
         ProviderSchema { value, is_strict: false, changes }
+    }
+
+    fn derive_strict(&self, mode: StrictMode) -> ProviderSchema {
+        match strict::derive(self.as_value(), mode) {
+            Ok((value, changes)) => ProviderSchema { value, is_strict: true, changes },
+            Err(obstacle) => self.derive_open(vec![obstacle], Subset::Any),
+        }
     }
 
     fn derive_open(&self, changes: Vec<SchemaChange>, subset: Subset) -> ProviderSchema {

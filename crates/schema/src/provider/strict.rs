@@ -1,7 +1,8 @@
-//! Derivation of schemas for OpenAI's strict mode.
+//! Derivation of schemas for the strict modes of OpenAI and Anthropic.
 
 mod keywords;
 mod object;
+mod recursion;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -17,10 +18,17 @@ use super::strict_limits;
 /// levels of objects, because `anyOf` nests without adding a level.
 const MAX_NESTING: usize = 32;
 
-/// Returns the strict schema that is derived from `root`, and the list of changes. If `root` has no
-/// strict form, fails with the change that prevents it.
-pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
-    let mut strict = StrictDeriver::new(root);
+/// The provider whose strict mode a schema is derived for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StrictMode {
+    OpenAi,
+    Anthropic,
+}
+
+/// Returns the schema for `mode` that is derived from `root`, and the list of changes. If `root` has
+/// no strict form, fails with the change that prevents it.
+pub(super) fn derive(root: &Value, mode: StrictMode) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
+    let mut strict = StrictDeriver::new(root, mode);
     let mut output = strict.derive_root(root)?;
     let mut definitions = Map::new();
     while let Some((name, pointer, schema)) = strict.pending_definitions.pop_front() {
@@ -30,13 +38,17 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaC
         output.insert("$defs".to_owned(), Value::Object(definitions));
     }
     let output = Value::Object(output);
-    strict_limits::check_limits(&output)?;
+    match mode {
+        StrictMode::OpenAi => strict_limits::check_limits(&output)?,
+        StrictMode::Anthropic => recursion::check_references(&output)?,
+    }
     Ok((output, strict.changes))
 }
 
 /// The state of the derivation of a strict schema. The target of each remaining `$ref`, except the
 /// root, becomes a definition in `$defs`.
 struct StrictDeriver<'s> {
+    mode: StrictMode,
     flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
     /// The names of the definitions, by the JSON pointers of their original subschemas.
@@ -50,8 +62,9 @@ struct StrictDeriver<'s> {
 }
 
 impl<'s> StrictDeriver<'s> {
-    fn new(root: &'s Value) -> Self {
+    fn new(root: &'s Value, mode: StrictMode) -> Self {
         Self {
+            mode,
             flattener: Flattener::exact(root),
             changes: Vec::new(),
             definition_names: HashMap::new(),

@@ -1,5 +1,6 @@
 //! Tests of schemas derived for providers.
 
+mod anthropic;
 mod laws;
 mod subsets;
 mod suite;

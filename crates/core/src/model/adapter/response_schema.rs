@@ -56,18 +56,23 @@ impl ResponseSchema {
         &self.schema
     }
 
-    /// Returns `true` if the schema is sent with `strict: true`. In strict mode, the model writes
-    /// null instead of omitting a property.
+    /// Returns `true` if the schema follows the rules of the strict mode of the provider. In OpenAI's
+    /// strict mode, the model writes null instead of omitting a property.
     pub fn is_strict(&self) -> bool {
         self.strict.is_some()
     }
 
     fn new(schema: &Schema, name: &ToolName, options: ResponseSchemaOptions) -> Self {
         let wants_object = options.needs_object_root
-            || matches!(options.target, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
+            || matches!(
+                options.target,
+                SchemaTarget::OpenAiStrict | SchemaTarget::AnthropicStrict | SchemaTarget::Gemini
+            );
         let (root, is_wrapped) = if wants_object { to_object_root(schema) } else { (schema.clone(), false) };
         let converted = match options.target {
-            SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(options.target),
+            SchemaTarget::OpenAiStrict | SchemaTarget::AnthropicStrict | SchemaTarget::Gemini => {
+                root.for_provider(options.target)
+            }
             // For other targets, the schema is not simplified, because most servers use it only to
             // constrain the decoding of the reply.
             _ => root.for_reply(options.target),

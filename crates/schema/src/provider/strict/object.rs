@@ -7,8 +7,8 @@ use super::super::change::{SchemaChange, SchemaChangeKind};
 use super::super::description_notes::{DescriptionNotes, build_annotations};
 use super::super::flatten::{FlatSchema, is_assertion};
 use super::super::json_types::{allowed_values, has_type};
-use super::StrictDeriver;
 use super::keywords::{KeywordAction, keyword_action};
+use super::{StrictDeriver, StrictMode};
 
 impl<'s> StrictDeriver<'s> {
     /// Derives the strict form of `flat`, a schema without alternatives. `types` contains a single
@@ -23,7 +23,7 @@ impl<'s> StrictDeriver<'s> {
         let has_optional = flat.properties.iter().any(|it| !flat.required.contains(&it.name));
         let mut rules = Map::new();
         for entry in flat.keywords.iter().filter(|it| is_assertion(it.name)) {
-            match keyword_action(entry, types, has_optional) {
+            match keyword_action(self.mode, entry, types, has_optional) {
                 KeywordAction::Keep => drop(rules.insert(entry.name.to_owned(), entry.value.clone())),
                 KeywordAction::Skip => {}
                 KeywordAction::Describe => self.add_note(entry, &mut notes),
@@ -60,8 +60,8 @@ impl<'s> StrictDeriver<'s> {
         Ok(())
     }
 
-    /// Adds the properties of `flat` to `output`, all as required properties. Optional properties
-    /// become nullable. Closes the object with `additionalProperties: false`.
+    /// Adds the properties of `flat` to `output`. In OpenAI's strict mode, all properties are required,
+    /// and optional properties become nullable. Closes the object with `additionalProperties: false`.
     fn fill_object(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -76,14 +76,17 @@ impl<'s> StrictDeriver<'s> {
                 continue;
             }
             let mut schema = self.derive_schema(&property.at, property.value)?;
-            if !is_required && accepts_null(&schema) {
+            let is_null_for_absent = !is_required && self.mode == StrictMode::OpenAi;
+            if is_null_for_absent && accepts_null(&schema) {
                 self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
-            } else if !is_required {
+            } else if is_null_for_absent {
                 schema = make_nullable(schema);
             }
             properties.insert(property.name.to_owned(), Value::Object(schema));
         }
-        let required: Vec<_> = properties.keys().cloned().collect();
+        let is_required =
+            |name: &&String| self.mode == StrictMode::OpenAi || flat.required.contains(&name.as_str());
+        let required: Vec<_> = properties.keys().filter(is_required).cloned().collect();
         output.insert("properties".to_owned(), Value::Object(properties));
         output.insert("required".to_owned(), json!(required));
         output.insert("additionalProperties".to_owned(), Value::Bool(false));

@@ -266,6 +266,18 @@ proptest! {
         prop_assert!(forms.iter().any(arrives), "{} {}", sent.as_value(), value);
     }
 
+    /// Anthropic's strict mode keeps optional properties optional, so valid values need no other form.
+    #[test]
+    fn valid_values_fit_the_strict_schema_of_anthropic(given in any_schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
+        let schema = Schema::new(given.clone()).unwrap();
+        let derived = schema.for_provider(SchemaTarget::AnthropicStrict);
+        prop_assert_eq!(derived.is_strict, derived.strict_obstacle().is_none());
+        let value = ValueGenerator { root: &given, choices: choices.iter().cycle(), remaining_values: 40 }.write(&given);
+        let closed = Schema::new(close_objects(&given)).unwrap();
+        prop_assume!(derived.is_strict && schema.is_valid(&value) && closed.is_valid(&value));
+        prop_assert!(Schema::new(derived.value.clone()).unwrap().is_valid(&value), "{} {}", derived.value, value);
+    }
+
     #[test]
     fn derivation_is_deterministic_and_idempotent(given in any_schema()) {
         let schema = Schema::new(given).unwrap();
