@@ -34,7 +34,32 @@ pub trait ModelApi: Send + Sync {
         is_streamed: bool,
         timer: &RequestTimer,
     ) -> impl Future<Output = Result<(ReplyStream<Self::Accumulator>, Option<ChatResponse>), ModelError>> + Send;
+
+    /// Returns `true` if `response` is the first part of a reply, and [`resume`](Self::resume) gets
+    /// the rest.
+    fn is_paused(&self, response: &ChatResponse) -> bool {
+        let _ = response;
+        false
+    }
+
+    /// Sends `request` once for the rest of `paused`, as [`send`](Self::send). The reply contains the
+    /// message and the usage of `paused`. The events of a streamed reply do not.
+    fn resume(
+        &self,
+        connection: &Connection,
+        request: &ChatRequest,
+        paused: &ChatResponse,
+        is_streamed: bool,
+        timer: &RequestTimer,
+    ) -> impl Future<Output = Result<(ReplyStream<Self::Accumulator>, Option<ChatResponse>), ModelError>> + Send
+    {
+        let _ = paused;
+        self.send(connection, request, is_streamed, timer)
+    }
 }
+
+/// The maximum number of requests for the rest of a paused reply.
+const MAX_RESUMPTIONS: usize = 10;
 
 /// A client for one model: the connection, retries, timeouts, redaction, structured output and
 /// tracing of an API.
@@ -75,7 +100,19 @@ impl<A: ModelApi> ModelClient<A> {
             let (_, response) = self.api.send(&self.connection, request, false, &timer).await?;
             response.ok_or(ModelError::EmptyResponse)
         };
-        let reply = self.connection.with_retries(&timer, attempt).instrument(span.clone()).await;
+        let whole = async {
+            let mut response = self.connection.with_retries(&timer, attempt).await?;
+            for _ in 0..MAX_RESUMPTIONS {
+                if !self.api.is_paused(&response) {
+                    break;
+                }
+                // The futures of this rare path are boxed, because they would otherwise enlarge the
+                // future of every request.
+                response = Box::pin(self.resume(request, &response, false, &timer)).await?.1;
+            }
+            Ok(response)
+        };
+        let reply = whole.instrument(span.clone()).await;
         let response = match StructuredOutput::new(request, self.api.response_schema_options()) {
             None => reply?,
             Some(structured) => {
@@ -103,7 +140,7 @@ impl<A: ModelApi> ModelClient<A> {
                 Ok(reply)
             };
             let reply = self.connection.with_retries(&timer, attempt).await?;
-            Ok(self.stream_events(reply, reading))
+            Ok(self.stream_events(request, reply, timer, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
         match StructuredOutput::new(request, self.api.response_schema_options()) {
@@ -112,24 +149,65 @@ impl<A: ModelApi> ModelClient<A> {
         }
     }
 
+    /// Gets the rest of `paused`. The response of a streamed reply is `paused`.
+    async fn resume(
+        &self,
+        request: &ChatRequest,
+        paused: &ChatResponse,
+        is_streamed: bool,
+        timer: &RequestTimer,
+    ) -> Result<(ReplyStream<A::Accumulator>, ChatResponse), ModelError> {
+        let attempt = || async {
+            let (reply, response) =
+                self.api.resume(&self.connection, request, paused, is_streamed, timer).await?;
+            Ok((reply, response.unwrap_or_else(|| paused.clone())))
+        };
+        self.connection.with_retries(timer, attempt).await
+    }
+
     /// Returns the events of `reply`. The reply is read and dropped inside `span`.
     fn stream_events<'a>(
         &'a self,
+        request: &'a ChatRequest,
         reply: ReplyStream<A::Accumulator>,
+        timer: RequestTimer,
         span: Span,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
         // The reply is boxed, because each step of the stream would otherwise copy it.
-        let reply = Box::new(reply).instrument(span.clone());
-        stream::try_unfold(reply, move |mut reply| {
+        let state = StreamState { reply: Box::new(reply), timer: Box::new(timer), resumptions: 0 };
+        let state = state.instrument(span.clone());
+        stream::try_unfold(state, move |mut state| {
             let step = async move {
-                let event = reply.inner_mut().next().await.map_err(|error| self.connection.redact(error))?;
+                let event = self.next_event(request, state.inner_mut()).await?;
                 if let Some(ChatEvent::Finished(response)) = &event {
-                    record_response(reply.span(), response);
+                    record_response(state.span(), response);
                 }
-                Ok(event.map(|event| (event, reply)))
+                Ok(event.map(|event| (event, state)))
             };
             step.instrument(span.clone())
         })
+    }
+
+    /// Returns the next event of the reply. After a paused reply, continues with the events of its
+    /// rest.
+    async fn next_event(
+        &self,
+        request: &ChatRequest,
+        state: &mut StreamState<A::Accumulator>,
+    ) -> Result<Option<ChatEvent>, ModelError> {
+        loop {
+            let event = state.reply.next().await.map_err(|error| self.connection.redact(error))?;
+            match event {
+                Some(ChatEvent::Finished(paused))
+                    if state.resumptions < MAX_RESUMPTIONS && self.api.is_paused(&paused) =>
+                {
+                    state.resumptions += 1;
+                    let rest = Box::pin(self.resume(request, &paused, true, &state.timer));
+                    *state.reply = rest.await?.0;
+                }
+                event => return Ok(event),
+            }
+        }
     }
 
     fn start_span(&self) -> Span {
@@ -147,6 +225,14 @@ impl<A: ModelApi> ModelClient<A> {
             .field("endpoint", &self.connection.address())
             .finish_non_exhaustive()
     }
+}
+
+/// The state of a streamed reply.
+struct StreamState<A> {
+    reply: Box<ReplyStream<A>>,
+    timer: Box<RequestTimer>,
+    /// The number of requests for the rest of the reply.
+    resumptions: usize,
 }
 
 /// Creates the span of a model request, with the attributes of OpenTelemetry's semantic

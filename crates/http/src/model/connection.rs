@@ -44,7 +44,23 @@ impl Connection {
         body: impl Serialize + Send,
         timer: &RequestTimer,
     ) -> Result<HttpReply, RequestError> {
-        self.transport.send(path, body, &timer.for_attempt()).await
+        self.post_with_headers(path, &[], body, timer).await
+    }
+
+    /// Sends `body` as [`post`](Self::post), with `headers`, which replace headers of the same name.
+    /// A header with an invalid value is not sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`post`](Self::post).
+    pub async fn post_with_headers(
+        &self,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: impl Serialize + Send,
+        timer: &RequestTimer,
+    ) -> Result<HttpReply, RequestError> {
+        self.transport.send(path, headers, body, &timer.for_attempt()).await
     }
 
     /// Runs `attempt`, and repeats it after a transient error. Secrets in errors are redacted.

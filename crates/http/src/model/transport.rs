@@ -8,7 +8,7 @@ use haft_core::{
 };
 use reqwest::{
     Request, Response,
-    header::{HeaderMap, LOCATION},
+    header::{HeaderMap, HeaderValue, LOCATION},
 };
 use serde::Serialize;
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
@@ -94,14 +94,15 @@ impl Transport {
         &self.endpoint
     }
 
-    /// Sends `body` as JSON to `path` and waits for the head of a successful response.
+    /// Sends `body` as JSON to `path`, with `headers`, and waits for the head of a successful response.
     pub(super) async fn send(
         &self,
         path: &str,
+        headers: &[(&'static str, String)],
         body: impl Serialize + Send,
         timer: &RequestTimer,
     ) -> Result<HttpReply, RequestError> {
-        let response = timer.run(TimeoutPhase::FirstByte, self.exchange(path, body)).await?;
+        let response = timer.run(TimeoutPhase::FirstByte, self.exchange(path, headers, body)).await?;
         let response = response.map_err(|error| self.service_error(error, timer))?;
         let reply = HttpReply::new(response, timer.clone());
         if reply.status().is_success() {
@@ -112,10 +113,20 @@ impl Transport {
         Err(Box::pin(self.read_rejection(path, reply)).await)
     }
 
-    async fn exchange(&self, path: &str, body: impl Serialize + Send) -> Result<Response, BoxError> {
+    async fn exchange(
+        &self,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: impl Serialize + Send,
+    ) -> Result<Response, BoxError> {
         let mut json = Vec::with_capacity(BODY_CAPACITY_BYTES);
         serde_json::to_writer(&mut json, &body)?;
-        let request = self.endpoint.build_request(path, json);
+        let mut request = self.endpoint.build_request(path, json);
+        for (name, value) in headers {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                request.headers_mut().insert(*name, value);
+            }
+        }
         match &self.middleware {
             Some(around) => {
                 let service = around.lock().unwrap_or_else(PoisonError::into_inner).clone();
