@@ -28,6 +28,9 @@ const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 /// The Python package of a program that compares the HTTP server with its OpenAPI description.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
+/// The Python package of Anthropic's SDK, whose types check the requests of `haft-anthropic`.
+const ANTHROPIC: &str = "anthropic==2.14.0";
+
 /// The version of Node that is installed if the Node of the system is older than [`MIN_NODE`].
 const NODE: &str = "22.23.3";
 /// The oldest usable version of Node, major and minor. The MCP Inspector needs it.
@@ -54,7 +57,7 @@ pub(crate) fn install_postgresql() {
     let _ = fs::remove_file(config);
 }
 
-/// Installs llmock, aimock and Schemathesis. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
+/// Installs llmock, aimock, Schemathesis and the SDK of Anthropic. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note
 /// is printed.
 pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> {
@@ -63,6 +66,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
     let packages = [
         Some(package_in_folder(LLMOCK)),
         Some(package_in_folder(SCHEMATHESIS)),
+        Some(package_in_folder(ANTHROPIC)),
         with_llama_cpp.then(|| package_in_folder(XLLAMACPP)),
     ];
     if run_succeeds(command_in_root("python3").args(["-c", "import venv, ensurepip"])) {
@@ -71,7 +75,9 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
             .flatten()
             .try_for_each(|(package, place)| install_python_packages(&place, &[package]))?;
     } else {
-        announce("note: the tests against llmock, xllamacpp and Schemathesis need `python3` with `venv`");
+        announce(
+            "note: the tests against llmock, xllamacpp, Schemathesis and Anthropic's SDK need `python3` with `venv`",
+        );
     }
     if run_succeeds(command_in_root("npm").arg("--version")) {
         install_npm_packages(&folder.join("aimock"), &[AIMOCK])

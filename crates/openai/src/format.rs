@@ -24,10 +24,11 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use haft_core::model::adapter::Origin;
+pub(crate) use haft_core::model::adapter::valid_tool_name as valid_name;
 
 #[cfg(feature = "client")]
 pub(crate) use cache_key::cache_key;
-pub(crate) use content::{Medium, REMOTE_IMAGE, UNNAMED_DOCUMENT, remote_image_url};
+pub(crate) use content::{Medium, UNNAMED_DOCUMENT};
 #[cfg(feature = "client")]
 pub(crate) use hosted_tool::{ResponsesTools, check_settings, included_results};
 pub(crate) use input::{Input, encode_tool_result};
@@ -35,7 +36,6 @@ pub(crate) use input::{Input, encode_tool_result};
 pub(crate) use message::EncodedMessages;
 #[cfg(feature = "async-openai")]
 pub(crate) use message::encode_message_with;
-pub(crate) use message::valid_name;
 pub use message::{encode_message, encode_messages};
 pub(crate) use message_form::MessageForm;
 pub use tool::{

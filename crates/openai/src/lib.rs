@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-pub mod anthropic;
 #[cfg(feature = "client")]
 mod client;
 mod format;

@@ -169,5 +169,6 @@ fn long_run_reads_most_of_its_input_from_the_cache() {
     expect_test::expect![[r#"
         ChatCompletions: 1.000 of the possible, 0.96 of all
         Responses: 1.000 of the possible, 0.96 of all
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }

@@ -41,6 +41,7 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-http", CORE_ONLY),
     ("haft-gemini", CORE_AND_HTTP),
     ("haft-openai", CORE_AND_HTTP),
+    ("haft-anthropic", CORE_AND_HTTP),
     ("haft-mcp", CORE_AND_HTTP),
     ("haft-openapi", CORE_AND_HTTP),
     ("haft-langchain", CORE_ONLY),
@@ -68,11 +69,10 @@ const SOLE_USERS: &[(&str, &str)] = &[
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO_FEATURES: &[&str] = &["rt", "sync", "time"];
 
-/// The crates that, without their feature `client`, only convert between formats, and contain no HTTP
-/// stack.
-const FORMAT_CRATES: &[&str] = &["haft-gemini", "haft-openai"];
+/// The crates that have only formats without their feature `client`, and contain no HTTP stack.
+const FORMAT_CRATES: &[&str] = &["haft-anthropic", "haft-gemini", "haft-openai"];
 
-/// The only dependencies that the [`FORMAT_CRATES`] may have without their feature `client`.
+/// The only dependencies that a crate of [`FORMAT_CRATES`] may have without its feature `client`.
 const FORMAT_DEPENDENCIES: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &SourceTree) -> Vec<Finding> {

@@ -5,6 +5,7 @@
 //! the API of a provider.
 
 mod finish_state;
+pub mod history;
 mod in_band_error;
 mod origin;
 mod provider_schemas;
@@ -24,5 +25,5 @@ pub use self::{
     reply_calls::{PieceKind, ReplyCalls},
     response_schema::{ResponseSchema, ResponseSchemaOptions},
     structured_output::StructuredOutput,
-    tool_json::{encode_result_content, required_string, warnings_of, with_description},
+    tool_json::{encode_result_content, required_string, valid_tool_name, warnings_of, with_description},
 };

@@ -1,15 +1,15 @@
 use std::borrow::Cow;
 
-use haft_core::content::{BinaryData, Content, ResourceBody};
+use haft_core::{
+    content::{BinaryData, Content, ResourceBody},
+    model::adapter::history::remote_image_url,
+};
 use serde::Serialize;
 
 use super::{CacheBreakpoint, EncodingOptions};
 
 /// The file name of a document without a name. The API requires a name.
 pub(crate) const UNNAMED_DOCUMENT: &str = "document.pdf";
-
-/// The media type of a link that represents an image by its URL.
-pub(crate) const REMOTE_IMAGE: &str = "image/*";
 
 /// The `content` field of a message. Content without media is sent as a string, because many
 /// servers accept only strings.
@@ -134,17 +134,6 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     match subtype.trim_start_matches("x-") {
         "wav" | "wave" | "vnd.wave" => Some("wav"),
         "mpeg" | "mp3" => Some("mp3"),
-        _ => None,
-    }
-}
-
-/// Returns the URL of an image that is represented by a link. Links with other media types, for
-/// example from tools, are sent as text, because the server may be unable to fetch them.
-pub(crate) fn remote_image_url(piece: &Content) -> Option<&str> {
-    match piece {
-        Content::ResourceLink { uri, media_type: Some(media_type), .. } if media_type == REMOTE_IMAGE => {
-            Some(uri)
-        }
         _ => None,
     }
 }

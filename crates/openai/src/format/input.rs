@@ -18,9 +18,8 @@ use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
     content::{Medium, joined_text},
-    message::valid_name,
     message_form::MessageForm,
-    to_raw_json,
+    to_raw_json, valid_name,
 };
 use crate::reply::{RESPONSES_DATA_KEY, TEXT_SEPARATOR};
 

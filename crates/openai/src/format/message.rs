@@ -4,7 +4,7 @@ mod tests;
 use std::{borrow::Cow, sync::Arc};
 
 use haft_core::{
-    Message, ToolCall, ToolName, ToolResult,
+    Message, ToolCall, ToolResult,
     message::{AssistantMessage, MessageBody},
     model::{later_system_text, split_system_messages},
 };
@@ -16,7 +16,7 @@ use super::{
     EncodingOptions, ReasoningField,
     content::{WireContent, joined_text},
     message_form::MessageForm,
-    to_raw_json,
+    to_raw_json, valid_name,
 };
 use crate::reply::CHAT_DATA_KEY;
 
@@ -365,17 +365,5 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     fn from(call: &'a ToolCall) -> Self {
         let function = CalledFunction { name: valid_name(&call.name), arguments: call.arguments_object() };
         Self { id: Cow::Borrowed(&call.id), r#type: "function", function, extra_content: None }
-    }
-}
-
-/// Returns `name`, or a valid tool name derived from it if `name` is invalid.
-///
-/// A model may call a tool with an invalid name. Servers reject such a name in the message history,
-/// so every later request of the conversation would fail.
-pub(crate) fn valid_name(name: &str) -> Cow<'_, str> {
-    if ToolName::new(name).is_ok() {
-        Cow::Borrowed(name)
-    } else {
-        Cow::Owned(ToolName::sanitize(name).as_str().to_owned())
     }
 }

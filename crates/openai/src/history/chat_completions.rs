@@ -10,14 +10,16 @@ use haft_core::{
 };
 use serde_json::{Map, Value, json};
 
+use haft_core::model::adapter::history::{PartReader, decode_media, remote_image_url};
+
 use super::{
     History, HistoryError, NAME_KEY, Reader,
-    content::{PartReader, as_document, document, image_from_url, media, write_content},
+    content::{as_document, document, image_from_url, write_content},
     error, list_in, required, text_of,
 };
 use crate::{
     decode_message, encode_message, encode_messages,
-    format::{Medium, UNNAMED_DOCUMENT, remote_image_url},
+    format::{Medium, UNNAMED_DOCUMENT},
 };
 
 const PARTS: PartReader = PartReader {
@@ -70,7 +72,7 @@ pub fn from_chat_completions(json: &Value) -> Result<History, HistoryError> {
     for (index, message) in list_in(json, "messages")?.iter().enumerate() {
         reader.read_chat_message(message, &format!("messages/{index}"))?;
     }
-    Ok(reader.history)
+    Ok(reader.0.finish())
 }
 
 /// Writes `messages` as the `messages` of a Chat Completions request.
@@ -90,38 +92,36 @@ impl Reader {
         let content_path = format!("{path}/content");
         let content = message.get("content");
         let role = required(message, "role", path)?;
-        if role == "tool"
-            && text_of(message, "tool_call_id").is_some_and(|id| self.omitted_calls.contains(id))
-        {
-            self.omit(path, "the result belongs to an omitted call");
+        if role == "tool" && text_of(message, "tool_call_id").is_some_and(|id| self.0.has_omitted_call(id)) {
+            self.0.omit(path, "the result belongs to an omitted call");
             return Ok(());
         }
         if role != "assistant" {
-            self.omit_unknown_fields(path, message, &MESSAGE_FIELDS);
+            self.0.omit_unknown_fields(path, message, &MESSAGE_FIELDS);
         }
         let body = match role {
             "system" | "developer" => {
-                MessageBody::System { content: self.read_content(content, &content_path, &PARTS)? }
+                MessageBody::System { content: self.0.read_content(content, &content_path, &PARTS)? }
             }
-            "user" => MessageBody::User { content: self.read_content(content, &content_path, &PARTS)? },
+            "user" => MessageBody::User { content: self.0.read_content(content, &content_path, &PARTS)? },
             "assistant" => MessageBody::Assistant(self.read_reply(message, path)?),
             "tool" => {
-                let content = self.read_content(content, &content_path, &PARTS)?;
-                self.push_result(required(message, "tool_call_id", path)?, name, content, false);
+                let content = self.0.read_content(content, &content_path, &PARTS)?;
+                self.0.push_result(required(message, "tool_call_id", path)?, name, content, false);
                 return Ok(());
             }
             "function" => {
-                let content = self.read_content(content, &content_path, &PARTS)?;
+                let content = self.0.read_content(content, &content_path, &PARTS)?;
                 let name = required(message, "name", path)?;
-                let id = self.history.messages.iter().rev().flat_map(Message::tool_calls);
+                let id = self.0.messages().iter().rev().flat_map(Message::tool_calls);
                 let id = id.into_iter().find(|call| call.name == name).map(|call| call.id.clone());
-                self.push_result(&id.unwrap_or_default(), Some(name), content, false);
+                self.0.push_result(&id.unwrap_or_default(), Some(name), content, false);
                 return Ok(());
             }
             other => return error(path, format_args!("the role `{other}` is unknown")),
         };
         let named = name.map(|name| Map::from_iter([(NAME_KEY.to_owned(), name.into())]));
-        self.push(Message::new(body).with_metadata(named.unwrap_or_default()));
+        self.0.push(Message::new(body).with_metadata(named.unwrap_or_default()));
         Ok(())
     }
 
@@ -135,15 +135,17 @@ impl Reader {
                 (Some(function), _) => drop(required(function, "name", &path)?),
                 (None, None | Some("function")) => return error(path, "expected an object with `function`"),
                 (None, Some(kind)) => {
-                    self.omit(path, format_args!("the call `{kind}` is not supported"));
-                    self.omitted_calls.extend(text_of(call, "id").map(str::to_owned));
+                    self.0.omit(path, format_args!("the call `{kind}` is not supported"));
+                    if let Some(id) = text_of(call, "id") {
+                        self.0.omit_call(id.to_owned());
+                    }
                     continue;
                 }
             }
-            self.omit_unknown_fields(&path, call, &CALL_FIELDS);
+            self.0.omit_unknown_fields(&path, call, &CALL_FIELDS);
             calls.push(call.clone());
         }
-        self.omit_unknown_fields(path, message, &ASSISTANT_FIELDS);
+        self.0.omit_unknown_fields(path, message, &ASSISTANT_FIELDS);
         let mut message = message.clone();
         if !calls.is_empty() || message["tool_calls"].is_array() {
             message["tool_calls"] = calls.into();
@@ -155,7 +157,7 @@ impl Reader {
             let texts: Vec<_> = parts.iter().filter(|part| part.get("refusal").is_none()).cloned().collect();
             if !has_thinking {
                 let content = Value::Array(texts);
-                pieces = Some(self.read_content(Some(&content), &format!("{path}/content"), &PARTS)?);
+                pieces = Some(self.0.read_content(Some(&content), &format!("{path}/content"), &PARTS)?);
                 message["content"] = Value::Null;
             }
             if let Some(refusal) = refusal {
@@ -192,7 +194,7 @@ fn read_part(part: &Value) -> Result<Option<Content>, String> {
                 Some("mp3") => "audio/mpeg".to_owned(),
                 format => format!("audio/{}", format.unwrap_or("wav")),
             };
-            inner("input_audio", "data").map(|data| media(data, &media_type)).transpose()
+            inner("input_audio", "data").map(|data| decode_media(data, &media_type)).transpose()
         }
         Some("file") => {
             inner("file", "file_data").map(|data| document(data, inner("file", "filename"))).transpose()

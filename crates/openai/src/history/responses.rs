@@ -9,13 +9,15 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
+use haft_core::model::adapter::history::{PartReader, remote_image_url};
+
 use super::{
     History, HistoryError, Reader,
-    content::{PartReader, as_document, document, image_from_url, write_content, write_result_content},
+    content::{as_document, document, image_from_url, write_content, write_result_content},
     error, required, text_of,
 };
 use crate::{
-    format::{Medium, UNNAMED_DOCUMENT, remote_image_url},
+    format::{Medium, UNNAMED_DOCUMENT},
     reply::decode_responses_items,
     responses::encode_input,
 };
@@ -38,7 +40,7 @@ const PARTS: PartReader =
 pub fn from_responses(json: &Value) -> Result<History, HistoryError> {
     let mut reader = Reader::default();
     if let Some(instructions) = text_of(json, "instructions") {
-        reader.push(Message::system(instructions));
+        reader.0.push(Message::system(instructions));
     }
     let (key, items) = match (json.get("input"), json.get("output")) {
         (Some(input), _) => ("input", input),
@@ -47,8 +49,8 @@ pub fn from_responses(json: &Value) -> Result<History, HistoryError> {
     };
     let items = match items {
         Value::String(text) => {
-            reader.push(Message::user(text.as_str()));
-            return Ok(reader.history);
+            reader.0.push(Message::user(text.as_str()));
+            return Ok(reader.0.finish());
         }
         Value::Array(items) => items,
         _ => return error(key, "expected text or a list of items"),
@@ -67,7 +69,7 @@ pub fn from_responses(json: &Value) -> Result<History, HistoryError> {
         reader.read_item(item, &path)?;
     }
     reader.push_reply(key, &mut reply)?;
-    Ok(reader.history)
+    Ok(reader.0.finish())
 }
 
 /// Writes `messages` as the `input` of a Responses request.
@@ -90,14 +92,14 @@ impl Reader {
     fn read_item(&mut self, item: &Value, path: &str) -> Result<(), HistoryError> {
         match text_of(item, "type") {
             Some("function_call_output") => {
-                let content = self.read_content(item.get("output"), &format!("{path}/output"), &PARTS)?;
-                self.push_result(required(item, "call_id", path)?, None, content, false);
+                let content = self.0.read_content(item.get("output"), &format!("{path}/output"), &PARTS)?;
+                self.0.push_result(required(item, "call_id", path)?, None, content, false);
             }
-            Some("item_reference") => self.omit(path, "the item is only referenced by its id"),
+            Some("item_reference") => self.0.omit(path, "the item is only referenced by its id"),
             _ => {
                 let role = required(item, "role", path)?;
-                let content = self.read_content(item.get("content"), &format!("{path}/content"), &PARTS)?;
-                self.push(Message::new(match role {
+                let content = self.0.read_content(item.get("content"), &format!("{path}/content"), &PARTS)?;
+                self.0.push(Message::new(match role {
                     "system" | "developer" => MessageBody::System { content },
                     "user" => MessageBody::User { content },
                     other => return error(path, format_args!("the role `{other}` is unknown")),
@@ -122,7 +124,7 @@ impl Reader {
                 item.get("content").and_then(Value::as_array).into_iter().flatten().enumerate()
             {
                 let known = ["type", "text", "refusal", "logprobs"];
-                self.omit_unknown_fields(&format!("{path}/content/{part}"), content, &known);
+                self.0.omit_unknown_fields(&format!("{path}/content/{part}"), content, &known);
             }
             let mut item = item.clone();
             if item.get("type").is_none() {
@@ -131,7 +133,7 @@ impl Reader {
             items.push(item);
         }
         let message = decode_responses_items(items).or_else(|problem| error(path, problem))?;
-        self.push(Message::assistant(message));
+        self.0.push(Message::assistant(message));
         Ok(())
     }
 }

@@ -1,11 +1,10 @@
-//! Tests of message histories in the JSON of the three APIs.
+//! Tests of message histories in the JSON of the two APIs.
 
 use std::sync::Arc;
 
 use expect_test::expect;
 use haft_core::{
     Message, ToolCall, ToolOutput, ToolResult, Transcript,
-    call::{Failure, FailureKind, Outcome},
     content::{Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
 };
@@ -101,7 +100,6 @@ fn errors_name_the_path() {
     };
     let chat = |json| error(json, history::from_chat_completions);
     let items = |json| error(json, history::from_responses);
-    let claude = |json| error(json, history::from_anthropic);
     expect!["messages: expected a list of messages"].assert_eq(&chat(json!({})));
     expect!["messages/0: the string `role` is missing"].assert_eq(&chat(json!([{"content": "x"}])));
     expect!["messages/0: the role `bot` is unknown"].assert_eq(&chat(json!([{"role": "bot"}])));
@@ -121,12 +119,6 @@ fn errors_name_the_path() {
         {"type": "function_call", "name": "add", "arguments": "{}"},
     ]})));
     expect!["input/0: the role `bot` is unknown"].assert_eq(&items(json!([{"role": "bot", "content": "x"}])));
-    expect!["messages/0/content/0: the string `id` is missing"].assert_eq(&claude(json!([
-        {"role": "assistant", "content": [{"type": "tool_use", "name": "add"}]},
-    ])));
-    expect!["messages/0/content/0: the string `tool_use_id` is missing"].assert_eq(&claude(json!([
-        {"role": "user", "content": [{"type": "tool_result", "content": "x"}]},
-    ])));
 }
 
 /// A history of the Responses API is read and written back, with encrypted reasoning and the items
@@ -156,7 +148,6 @@ fn responses_history_is_read_and_written_back() {
     let messages = messages(&history);
     assert_eq!(responses::encode_input(&messages[2..3]), json.as_array().unwrap()[2..5]);
     assert!(!json!(encode_messages(&messages)).to_string().contains("encrypted"));
-    assert!(!history::to_anthropic(&messages).to_string().contains("encrypted"));
 }
 
 #[test]
@@ -180,71 +171,6 @@ fn other_forms_of_responses_are_accepted() {
     .assert_debug_eq(&omitted(&history));
 }
 
-/// A history of Anthropic's API is read and written back, with signed thinking in its place and the
-/// error flag of results.
-#[test]
-fn anthropic_history_is_read_and_written_back() {
-    let json = json!({
-        "system": "Be brief.",
-        "messages": [
-            {"role": "user", "content": [
-                {"type": "text", "text": "What is this?"},
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}},
-                {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
-                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}, "title": "a"},
-                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "A note."}},
-            ]},
-            {"role": "assistant", "content": [
-                {"type": "thinking", "thinking": "I look.", "signature": "s1"},
-                {"type": "redacted_thinking", "data": "x"},
-                {"type": "tool_use", "id": "t1", "name": "look", "input": {"x": 1}},
-                {"type": "thinking", "thinking": "Twice.", "signature": "s2"},
-                {"type": "tool_use", "id": "t2", "name": "look", "input": {}},
-            ]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "t1", "content": "A cat."},
-                {"type": "tool_result", "tool_use_id": "t2", "content": "no such image", "is_error": true},
-                {"type": "text", "text": "Go on."},
-            ]},
-            {"role": "assistant", "content": [
-                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "cat"}},
-                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
-                {"type": "text", "text": "A cat.", "citations": [{"type": "page"}]},
-            ]},
-            {"role": "user", "content": "Thanks."},
-            {"role": "assistant", "content": "Bye."},
-        ],
-    });
-    let history = history::from_anthropic(&json).unwrap();
-    check_unchanged(&history, &history::to_anthropic(messages(&history)), &json);
-    let MessageBody::Assistant(reply) = history.messages[2].body() else { panic!("{history:?}") };
-    assert_eq!(reply.reasoning.as_deref(), Some("I look.\n\nTwice."));
-    let MessageBody::Tool(result) = history.messages[4].body() else { panic!("{history:?}") };
-    let failure = Failure::new(FailureKind::Failed, "no such image");
-    assert_eq!((result.name.as_str(), &result.outcome), ("look", &Outcome::Failed(failure)));
-    // A signature is not sent to other APIs.
-    assert!(!json!(history::to_chat_completions(messages(&history))).to_string().contains("s1\""));
-}
-
-/// After a change, the thoughts before the first call remain, and later ones are omitted.
-#[test]
-fn changed_reply_keeps_its_first_thoughts() {
-    let history = history::from_anthropic(&json!([{"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "a", "signature": "s1"},
-        {"type": "text", "text": "Hello"},
-        {"type": "thinking", "thinking": "b", "signature": "s2"},
-        {"type": "tool_use", "id": "t1", "name": "look", "input": {}},
-    ]}]))
-    .unwrap();
-    let MessageBody::Assistant(reply) = history.messages[0].body().clone() else { panic!("{history:?}") };
-    let changed = AssistantMessage { tool_calls: Vec::new(), ..reply };
-    let written = history::to_anthropic([Arc::new(Message::assistant(changed))]);
-    assert_eq!(
-        written["messages"][0]["content"],
-        json!([{"type": "thinking", "thinking": "a", "signature": "s1"}, {"type": "text", "text": "Hello"}])
-    );
-}
-
 /// Unknown fields of parts, messages and calls are listed.
 #[test]
 fn unknown_fields_are_listed() {
@@ -262,25 +188,13 @@ fn unknown_fields_are_listed() {
         {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
     ]}]))
     .unwrap();
-    let claude = history::from_anthropic(&json!({
-        "system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}],
-        "messages": [{"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "a", "citations": {"enabled": true}}]},
-            {"type": "document", "source": {"type": "text", "data": "a", "x": 1}, "context": "b"},
-        ]}],
-    }))
-    .unwrap();
-    let listed: Vec<_> = [chat, items, claude].iter().flat_map(omitted).collect();
+    let listed: Vec<_> = [chat, items].iter().flat_map(omitted).collect();
     expect![[r#"
         messages/0/content/0/cache_control: the field is not supported
         messages/1/tag: the field is not supported
         messages/1/content/0/image_url/detail: the field is not supported
         messages/2/tool_calls/0/function/strict: the field is not supported
-        input/0/content/0/detail: the field is not supported
-        system/0/cache_control: the field is not supported
-        messages/0/content/0/content/0/citations: the field is not supported
-        messages/0/content/1/source/x: the field is not supported
-        messages/0/content/1/context: the field is not supported"#]]
+        input/0/content/0/detail: the field is not supported"#]]
     .assert_eq(&listed.join("\n"));
 }
 
@@ -334,113 +248,12 @@ fn warnings_and_structured_output_are_written() {
     ];
     let results = outputs.map(|output| Arc::new(Message::tool(ToolResult::done("c", "look", output))));
     let items = history::to_responses(&results);
-    let blocks = history::to_anthropic(&results)["messages"][0]["content"].clone();
     let contents =
         |list: &[Value], key: &str| -> Vec<_> { list.iter().map(|it| it[key].to_string()).collect() };
     expect![[r#"
         "{\"n\":1}"
         "42\nWarning: rounded"
         [{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="},{"type":"input_text","text":"Warning: small"}]"#]].assert_eq(&contents(&items, "output").join("\n"));
-    expect![[r#"
-        "{\"n\":1}"
-        "42\nWarning: rounded"
-        [{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"text","text":"Warning: small"}]"#]].assert_eq(&contents(blocks.as_array().unwrap(), "content").join("\n"));
-}
-
-/// Anthropic's API rejects unsupported media, empty texts, and some ids and names.
-#[test]
-fn anthropic_history_contains_only_valid_blocks() {
-    let calls = vec![ToolCall::new("functions.add:0", "my.add", r#"{"x":1}"#)];
-    let reply = AssistantMessage {
-        content: vec![Content::text("")],
-        tool_calls: calls,
-        ..AssistantMessage::default()
-    };
-    let media =
-        ["image/svg+xml", "image/tiff", "application/zip"].map(|kind| Content::from_bytes(*b"x", kind));
-    let note = Content::Resource {
-        uri: "a.html".to_owned(),
-        media_type: Some("text/html".to_owned()),
-        body: ResourceBody::Text("<p>".to_owned()),
-    };
-    let result = ToolOutput { content: vec![Content::text(""), media[0].clone()], ..ToolOutput::default() };
-    let messages = [
-        Message::system(""),
-        Message::user(""),
-        Message::new(MessageBody::User {
-            content: media.into_iter().chain([Content::text(" "), note]).collect(),
-        }),
-        Message::assistant(reply),
-        Message::tool(ToolResult::done("functions.add:0", "my.add", result)),
-        Message::user(""),
-        Message::user("Go on."),
-        Message::assistant(""),
-    ];
-    let written = history::to_anthropic(messages.map(Arc::new));
-    expect![[r#"
-        {
-          "messages": [
-            {
-              "role": "user",
-              "content": [
-                {
-                  "type": "text",
-                  "text": "[image/svg+xml, 1 bytes]"
-                },
-                {
-                  "type": "text",
-                  "text": "[image/tiff, 1 bytes]"
-                },
-                {
-                  "type": "text",
-                  "text": "[application/zip, 1 bytes]"
-                },
-                {
-                  "type": "document",
-                  "source": {
-                    "type": "text",
-                    "media_type": "text/plain",
-                    "data": "<p>"
-                  },
-                  "title": "a.html"
-                }
-              ]
-            },
-            {
-              "role": "assistant",
-              "content": [
-                {
-                  "type": "tool_use",
-                  "id": "functions_add_0_2aab2b9e6b10",
-                  "name": "my_add_bf345c0abd11",
-                  "input": {
-                    "x": 1
-                  }
-                }
-              ]
-            },
-            {
-              "role": "user",
-              "content": [
-                {
-                  "type": "tool_result",
-                  "tool_use_id": "functions_add_0_2aab2b9e6b10",
-                  "content": [
-                    {
-                      "type": "text",
-                      "text": "[image/svg+xml, 1 bytes]"
-                    }
-                  ]
-                },
-                {
-                  "type": "text",
-                  "text": "Go on."
-                }
-              ]
-            }
-          ]
-        }"#]]
-    .assert_eq(&serde_json::to_string_pretty(&written).unwrap());
 }
 
 /// An image that was read as a URL is sent as an image.
@@ -456,8 +269,7 @@ fn remote_images_are_sent_as_images() {
 }
 
 /// The part of a transcript that every format can express.
-fn any_message(media: bool) -> impl Strategy<Value = Vec<Message>> {
-    // Anthropic's API rejects blank texts.
+fn any_message() -> impl Strategy<Value = Vec<Message>> {
     let text = || "[a-z][a-z é\n\"🌍]{0,7}";
     let image = Just(Content::from_bytes(*b"\x89PNG", "image/png"));
     let file = Just(Content::Resource {
@@ -470,17 +282,15 @@ fn any_message(media: bool) -> impl Strategy<Value = Vec<Message>> {
         .prop_map(|content| vec![Message::new(MessageBody::User { content })]);
     let user = prop_oneof![text().prop_map(|text| vec![Message::user(text.as_str())]), user];
     let reply = text().prop_map(|text| vec![Message::assistant(text.as_str())]);
-    let call = (text(), proptest::option::of(text()), any::<i8>(), any::<bool>());
-    let call = call.prop_map(move |(result, said, x, fails)| {
+    let call = (text(), proptest::option::of(text()), any::<i8>());
+    let call = call.prop_map(|(result, said, x)| {
         let message = AssistantMessage {
             content: said.into_iter().map(Content::text).collect(),
             tool_calls: vec![ToolCall::new("ID", "look", json!({"x": x}).to_string())],
             ..AssistantMessage::default()
         };
         let result = ToolResult::done("ID", "look", ToolOutput::from(result));
-        let failure = Failure::new(FailureKind::Failed, result.model_text());
-        let outcome = if fails && media { Outcome::Failed(failure) } else { result.outcome.clone() };
-        vec![Message::assistant(message), Message::tool(ToolResult { outcome, ..result })]
+        vec![Message::assistant(message), Message::tool(result)]
     });
     prop_oneof![user, reply, call]
 }
@@ -516,21 +326,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn written_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(false), 0..6)) {
+    fn written_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(), 0..6)) {
         let transcript = transcript(groups);
         let messages = transcript.messages();
         let chat = history::from_chat_completions(&json!(history::to_chat_completions(messages)));
         prop_assert_eq!(chat.unwrap().into_transcript(), transcript.clone());
         let items = history::from_responses(&json!(history::to_responses(messages)));
         prop_assert_eq!(items.unwrap().into_transcript(), transcript.clone());
-    }
-
-    /// Anthropic's format also keeps failures.
-    #[test]
-    fn written_anthropic_history_is_read_as_the_same_transcript(groups in proptest::collection::vec(any_message(true), 0..6)) {
-        let transcript = transcript(groups);
-        let history = history::from_anthropic(&history::to_anthropic(transcript.messages())).unwrap();
-        prop_assert!(history.omitted.is_empty());
-        prop_assert_eq!(history.into_transcript(), transcript);
     }
 }

@@ -1,11 +1,11 @@
-//! Tests of the Anthropic and Responses formats: tools and results are encoded, and calls
+//! Tests of the formats of the Responses API: tools and results are encoded, and calls
 //! are decoded.
 
 use expect_test::expect;
 use haft_core::{
     ToolCall, ToolError, ToolOutput, ToolResult, content::Content, model::ModelError, tool, toolset::ToolList,
 };
-use haft_openai::{anthropic, responses};
+use haft_openai::responses;
 use serde_json::{Value, json};
 
 /// Searches files.
@@ -40,25 +40,6 @@ fn results() -> [ToolResult; 2] {
 
 fn json_of(value: impl serde::Serialize) -> String {
     serde_json::to_string(&value).unwrap()
-}
-
-#[test]
-fn anthropic_format_is_encoded_and_decoded() {
-    expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&json_of(anthropic::encode_tools(&list())));
-    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"text","text":"[image/svg+xml, 6 bytes]"},{"type":"text","text":"Warning: from the cache"}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::encode_tool_results(&results())));
-    let reply = json!({"content": [
-        {"type": "text", "text": "I look."},
-        {"type": "tool_use", "id": "a", "name": "ping", "input": null},
-        {"type": "tool_use", "id": "b", "name": "search_files", "input": {"pattern": "*.rs"}},
-    ]});
-    let calls =
-        [ToolCall::new("a", "ping", "{}"), ToolCall::new("b", "search_files", r#"{"pattern":"*.rs"}"#)];
-    assert_eq!(anthropic::decode_tool_calls(&reply).unwrap(), calls);
-    assert_eq!(anthropic::decode_tool_calls(&json!({"content": "Hi"})).unwrap(), []);
-    check_invalid(
-        anthropic::decode_tool_calls,
-        &[json!({}), json!([]), json!({"content": [{"type": "tool_use", "name": "a"}]})],
-    );
 }
 
 #[test]
@@ -98,8 +79,6 @@ fn call_with_an_empty_name_is_rejected() {
     let chat = json!({"tool_calls": [{"id": "a", "function": {"name": "", "arguments": "{\"n\":1}"}}]});
     let responses =
         json!({"output": [{"type": "function_call", "call_id": "a", "name": "", "arguments": "{}"}]});
-    let anthropic = json!({"content": [{"type": "tool_use", "id": "a", "name": "", "input": {"n": 1}}]});
     check_invalid(haft_openai::decode_tool_calls, &[chat]);
     check_invalid(responses::decode_tool_calls, &[responses]);
-    check_invalid(anthropic::decode_tool_calls, &[anthropic]);
 }

@@ -4,7 +4,7 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     schema::{ProviderSchema, SchemaTarget},
 };
-use haft_openai::{anthropic, encode_strict_tool, encode_tool, encode_tool_for_target, responses};
+use haft_openai::{encode_strict_tool, encode_tool, encode_tool_for_target, responses};
 use serde_json::{Value, json};
 
 /// Encodes `definition` for each API that uses the schema target `target`, and returns a
@@ -34,7 +34,7 @@ pub(super) fn find_mistakes(
             ),
             (
                 "anthropic",
-                anthropic::encode_tool(definition)
+                haft_anthropic::encode_tool(definition)
                     == described(definition, json!({"input_schema": converted.value})),
             ),
             (
@@ -110,7 +110,7 @@ pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -
     [
         haft_openai::decode_tool_calls(&chat),
         responses::decode_tool_calls(&json!({"output": [item]})),
-        anthropic::decode_tool_calls(&json!({"role": "assistant", "content": [block]})),
+        haft_anthropic::decode_tool_calls(&json!({"role": "assistant", "content": [block]})),
         haft_gemini::decode_tool_calls(&json!({"role": "model", "parts": [part]})),
     ]
     .iter()

@@ -1,8 +1,10 @@
 //! Functions that the provider formats share, for encoding tools and results and decoding calls.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
-use crate::{ToolDefinition, ToolResult, content::Content, model::ModelError};
+use crate::{ToolDefinition, ToolName, ToolResult, content::Content, model::ModelError};
 
 /// Adds the description of `definition` to `tool`, its encoded form, unless the description is
 /// empty.
@@ -42,4 +44,16 @@ pub fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str).filter(|text| key != "name" || !text.is_empty());
     text.map(str::to_owned)
         .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no string `{key}`")))
+}
+
+/// Returns `name`, or a valid tool name derived from it if `name` is invalid.
+///
+/// A model may call a tool with an invalid name. Servers reject such a name in the message history,
+/// so every later request of the conversation would fail.
+pub fn valid_tool_name(name: &str) -> Cow<'_, str> {
+    if ToolName::new(name).is_ok() {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(ToolName::sanitize(name).as_str().to_owned())
+    }
 }

@@ -25,11 +25,13 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn is_acyclic(&mut self, schema: &'s Value) -> bool {
         match schema {
-            Value::Object(members) => members.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
-                ("$ref", Value::String(reference)) => self.is_acyclic_reference(reference),
-                ("$defs" | "enum" | "const", _) => true,
-                _ => self.is_acyclic(value),
-            }),
+            Value::Object(members) => {
+                members.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
+                    ("$ref", Value::String(reference)) => self.is_acyclic_reference(reference),
+                    ("$defs" | "enum" | "const", _) => true,
+                    _ => self.is_acyclic(value),
+                })
+            }
             Value::Array(list) => list.iter().all(|value| self.is_acyclic(value)),
             _ => true,
         }

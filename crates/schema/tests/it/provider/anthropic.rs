@@ -36,13 +36,19 @@ fn recursive_schemas_are_not_strict() {
     let tree = json!({"properties": {"at": {"$ref": "#/$defs/tree"}}, "$defs": {
         "tree": {"properties": {"next": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}}},
     }});
-    check_target(AnthropicStrict, tree, &expect![[r#"
+    check_target(
+        AnthropicStrict,
+        tree,
+        &expect![[r#"
         as given, not strict
-        `$ref` at /: not strict, since the schema is recursive"#]]);
+        `$ref` at /: not strict, since the schema is recursive"#]],
+    );
     check_target(
         AnthropicStrict,
         json!({"properties": {"a": {"$ref": "#/$defs/s"}, "b": {"$ref": "#/$defs/s"}}, "$defs": {"s": {"type": "string"}}}),
-        &expect![[r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/s"},"b":{"$ref":"#/$defs/s"}},"required":[],"additionalProperties":false,"$defs":{"s":{"type":"string"}}}, strict"##]],
+        &expect![[
+            r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/s"},"b":{"$ref":"#/$defs/s"}},"required":[],"additionalProperties":false,"$defs":{"s":{"type":"string"}}}, strict"##
+        ]],
     );
     for schema in [
         json!({"properties": {"self": {"$ref": "#"}}}),

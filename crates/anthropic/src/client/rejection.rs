@@ -1,0 +1,63 @@
+//! Optional parameters that some models reject.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use haft_core::model::ModelError;
+
+/// A set of optional parameters, which are omitted from a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OptionalParams(u8);
+
+impl OptionalParams {
+    pub(super) const TEMPERATURE: Self = Self(1);
+    pub(super) const TOP_P: Self = Self(2);
+    pub(super) const THINKING: Self = Self(4);
+    pub(super) const EFFORT: Self = Self(8);
+
+    pub(super) fn has(self, param: Self) -> bool {
+        self.0 & param.0 != 0
+    }
+
+    /// Returns this set, extended by the parameter that `error` reports as unsupported. `None` if
+    /// `error` is about something else, or the parameter is already omitted.
+    pub(super) fn with_rejected(self, error: &ModelError) -> Option<Self> {
+        const NAMES: [(&str, OptionalParams); 4] = [
+            ("temperature", OptionalParams::TEMPERATURE),
+            ("top_p", OptionalParams::TOP_P),
+            ("thinking", OptionalParams::THINKING),
+            ("effort", OptionalParams::EFFORT),
+        ];
+        const MARKERS: [&str; 7] = [
+            "support",
+            "deprecated",
+            "removed",
+            "not permitted",
+            "not allowed",
+            "extra inputs",
+            "unavailable",
+        ];
+        let ModelError::Rejected { status: 400 | 404 | 422, body } = error else { return None };
+        let message = body.to_lowercase();
+        if !MARKERS.iter().any(|marker| message.contains(marker)) {
+            return None;
+        }
+        // The parameter is named first. The rest of the message can recommend another one.
+        let named = NAMES.iter().filter(|(_, param)| !self.has(*param));
+        let found = named.filter_map(|(name, param)| Some((message.find(name)?, param)));
+        found.min_by_key(|(place, _)| *place).map(|(_, param)| Self(self.0 | param.0))
+    }
+}
+
+/// The parameters that the server has rejected so far.
+#[derive(Debug, Default)]
+pub(super) struct RejectedParams(AtomicU8);
+
+impl RejectedParams {
+    pub(super) fn get(&self) -> OptionalParams {
+        OptionalParams(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn add(&self, params: OptionalParams) {
+        self.0.fetch_or(params.0, Ordering::Relaxed);
+    }
+}
