@@ -4,6 +4,8 @@ pub mod adapter;
 mod call_accumulator;
 mod call_ids;
 mod canonical;
+#[cfg(feature = "catalogue")]
+pub mod catalogue;
 mod chat_model_ext;
 mod error;
 mod hosted_tool;
