@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::{
-    bench, chaos, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, peers, setup, size,
-    test, tidy,
+    bench, chaos, ci, conformance, demo, doc, eval, example, fuzz, minimal_versions, models, peers, setup,
+    size, test, tidy,
 };
 
 /// A command of `cargo xtask`.
@@ -102,6 +102,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         about: "check the crates with the oldest dependencies that the manifests allow",
         has_own_help: false,
         run: minimal_versions::run,
+    },
+    Command {
+        name: "models",
+        arguments: "[WHEEL]",
+        about: "refresh the catalogue of API models with the newest Python package litellm, or with a wheel of it, and print the changes",
+        has_own_help: false,
+        run: models::run,
     },
     Command {
         name: "setup",

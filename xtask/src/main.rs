@@ -15,6 +15,7 @@ mod failure;
 mod fuzz;
 mod judges;
 mod minimal_versions;
+mod models;
 mod native_build;
 mod peers;
 mod process;
