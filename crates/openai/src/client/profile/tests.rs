@@ -1,4 +1,12 @@
-use super::{needs_thought_signatures, profile_of};
+use haft_core::model::{
+    ModelProfile,
+    catalogue::{self, ModelCard},
+};
+
+use super::{
+    accepts_cache_breakpoints, claude_version, gpt_version, has_tool_search, needs_thought_signatures,
+    profile_of,
+};
 
 #[test]
 fn profiles_of_known_models_have_images() {
@@ -19,6 +27,12 @@ fn profiles_of_known_models_have_images() {
         "mistral-small-2506",
         "grok-4-fast",
         "LLaVA-1.6",
+        "gpt-6-sol",
+        "kimi-k3",
+        "mistral-large-2512",
+        "mistral-medium-latest",
+        "ministral-3:8b",
+        "gemma4:12b",
     ] {
         assert!(profile_of(model).supports_images, "{model}");
     }
@@ -33,6 +47,9 @@ fn profiles_of_known_models_have_images() {
         "gemma3:1b",
         "mistral-small-2501",
         "grok-3",
+        "mistral-large-2411",
+        "ministral-3b-2410",
+        "ministral-8b-2410",
     ] {
         assert!(!profile_of(model).supports_images, "{model}");
     }
@@ -69,5 +86,74 @@ fn gemini_3_and_later_require_signatures() {
         ["gemini-2.5-flash", "gemini-1.5-pro-latest", "gemini-2.5-flash-latest", "gemini-pro-vision", "gpt-5"]
     {
         assert!(!needs_thought_signatures(model), "{model}");
+    }
+}
+
+#[test]
+fn windows_of_gpt_and_claude_depend_on_the_version() {
+    for (model, window) in [
+        ("gpt-5-mini", 400_000),
+        ("gpt-5.3-codex", 400_000),
+        ("gpt-5.4-mini-2026-03-17", 400_000),
+        ("openai/gpt-5.4", 1_050_000),
+        ("gpt-5.6-sol", 1_050_000),
+        ("gpt-6.1-terra", 1_050_000),
+        ("claude-3-5-sonnet-20241022", 200_000),
+        ("claude-sonnet-4-20250514", 200_000),
+        ("claude-sonnet-4-5-20250929", 200_000),
+        ("claude-mythos-preview", 200_000),
+        ("claude-opus-4-6-20260205", 1_000_000),
+        ("anthropic/claude-opus-4.6", 1_000_000),
+        ("anthropic.claude-opus-4-6-v1", 1_000_000),
+        ("claude-haiku-5-5", 1_000_000),
+        ("claude-sonnet-5-20260630", 1_000_000),
+    ] {
+        assert_eq!(profile_of(model).context_window, Some(window), "{model}");
+    }
+}
+
+#[test]
+fn features_of_gpt_depend_on_the_version() {
+    let features = |model| (accepts_cache_breakpoints(model), has_tool_search(model));
+    for model in ["gpt-5.6", "gpt-5.6-luna", "gpt-6-astra", "openai/gpt-6.1-sol", "gpt-6-cyber"] {
+        assert_eq!(features(model), (true, true), "{model}");
+    }
+    for model in ["gpt-5.4", "gpt-5.4-mini-2026-03-17", "gpt-5.4-pro", "gpt-5.5-2026-04-23"] {
+        assert_eq!(features(model), (false, true), "{model}");
+    }
+    assert_eq!(features("gpt-5.6-cyber"), (true, false));
+    for model in
+        ["gpt-5", "gpt-5-2025-08-07", "gpt-5.3-codex", "gpt-5.4-nano", "gpt-4o", "gpt-audio-1.5", "o3"]
+    {
+        assert_eq!(features(model), (false, false), "{model}");
+    }
+}
+
+/// A model of the catalogue, and its profile in this crate.
+fn profiles() -> impl Iterator<Item = (&'static ModelCard, ModelProfile)> {
+    catalogue::all().iter().map(|card| (card, profile_of(&card.name)))
+}
+
+/// A profile with an ability that the model lacks, or with a window that is too large, causes
+/// rejected requests.
+#[test]
+fn profiles_claim_no_more_than_the_catalogue() {
+    for (card, profile) in profiles() {
+        assert!(card.supports_images || !profile.supports_images, "images: {card:?}");
+        assert!(card.supports_audio || !profile.supports_audio, "audio: {card:?}");
+        assert!(card.supports_files || !profile.supports_files, "files: {card:?}");
+        let window = profile.context_window;
+        assert!(window.is_none_or(|window| window <= card.context_window), "{window:?}: {card:?}");
+    }
+}
+
+/// A new version of GPT or Claude in the catalogue needs a family here if its window differs.
+#[test]
+fn profiles_of_gpt_and_claude_agree_with_the_catalogue() {
+    let has_version = |name: &str| gpt_version(name).or_else(|| claude_version(name)).is_some();
+    for (card, profile) in profiles().filter(|(card, _)| has_version(&card.name)) {
+        assert_eq!(profile.supports_images, card.supports_images, "{card:?}");
+        assert_eq!(profile.supports_audio, card.supports_audio, "{card:?}");
+        assert_eq!(profile.context_window, Some(card.context_window), "{card:?}");
     }
 }
