@@ -10,6 +10,7 @@ mod mcp;
 #[cfg(feature = "local")]
 mod model;
 mod model_options;
+mod prices;
 mod run;
 mod serve;
 mod sessions;

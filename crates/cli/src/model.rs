@@ -1,4 +1,6 @@
-//! The command `haft model`: downloads and lists local models.
+//! The command `haft model`: downloads and lists local models, and lists the models of APIs.
+
+mod catalogue;
 
 use std::{path::PathBuf, process::ExitCode, str::FromStr};
 
@@ -22,11 +24,15 @@ pub(crate) struct Arguments {
 enum Action {
     /// Download a model, unless it is in the cache. A damaged file is downloaded again.
     Pull(ModelArgument),
-    /// List the downloaded models and the default model.
+    /// List the downloaded models and the default model, or known models.
     List {
-        /// List all models of the catalogue, with sizes and licences.
+        /// List all local models that can be downloaded by name, with sizes and licences.
         #[arg(long)]
         known: bool,
+        /// List models of APIs, with limits, prices and abilities, from the data in this program.
+        /// The data has a date and can be old.
+        #[arg(long, conflicts_with = "known")]
+        catalogue: bool,
         /// Write one line of JSON per model.
         #[arg(long)]
         json: bool,
@@ -93,8 +99,9 @@ impl ModelRef {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.action {
         Action::Pull(argument) => pull(&argument.model_or_default()).await?,
-        Action::List { known: true, json } => list_known(json)?,
-        Action::List { known: false, json } => list_downloaded(json)?,
+        Action::List { catalogue: true, json, .. } => catalogue::list(json)?,
+        Action::List { known: true, json, .. } => list_known(json)?,
+        Action::List { json, .. } => list_downloaded(json)?,
         Action::Path(argument) => write_path(&argument)?,
     }
     Ok(ExitCode::SUCCESS)

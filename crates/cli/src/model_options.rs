@@ -64,6 +64,14 @@ impl ModelOptions {
 }
 
 impl ModelOptions {
+    /// Returns the name of the selected model, or `None` for a local model.
+    pub(crate) fn api_model(&self) -> Option<&str> {
+        match &self.model {
+            ModelSpec::Local(_) => None,
+            ModelSpec::OpenAi(name) => Some(name),
+        }
+    }
+
     /// Returns `true` if the selected model is a local model whose file is missing or not verified.
     pub(crate) fn needs_download(&self) -> bool {
         match &self.model {

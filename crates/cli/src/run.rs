@@ -1,10 +1,6 @@
 //! The command `haft run`: runs an agent and writes its trace and answer.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser, value_parser};
 use futures::StreamExt as _;
@@ -13,7 +9,6 @@ use haft_core::{
     agent::{AgentError, AgentErrorKind, RunLimits},
     model::ModelError,
     tool::RunContext,
-    usage::Prices,
 };
 use haft_react::{AutoDialect, JsonReact, LimitAction, NativeCalls, ReactAgent, Run, TextReact};
 use haft_session::{Append, SessionKey, SessionStore, StoreError};
@@ -22,9 +17,10 @@ use crate::{
     error::CliError,
     interrupt,
     model_options::ModelOptions,
+    prices::{PriceOptions, PriceSource, RunPrices},
     spinner::Spinner,
     store::{StoreOptions, session_key, store_error},
-    terminal, text_file,
+    terminal,
     toolbox::{StartWait, ToolOptions, Toolbox},
     trace::Trace,
 };
@@ -48,10 +44,8 @@ pub(crate) struct Arguments {
     /// Maximum number of model requests. After them, the model must answer.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_iters: Option<u32>,
-    /// Report the cost, with the prices per million tokens in this file:
-    /// `{"MODEL": {"input": 0.25, "output": 2}}`.
-    #[arg(long, value_name = "FILE")]
-    prices: Option<PathBuf>,
+    #[command(flatten)]
+    prices: PriceOptions,
     /// Continue the stored conversation with this name, or begin one. The question, the answer and
     /// the calls between them are stored.
     #[arg(long, value_name = "NAME")]
@@ -78,11 +72,13 @@ enum DialectName {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let session = arguments.open_session().await?;
+    let prices = arguments.prices.load(&arguments.model)?;
+    let price_source = prices.as_ref().map(|prices| prices.source);
     let spinner = Spinner::new();
-    let agent = interrupt::cancel_on_interrupt(arguments.build_agent(&spinner)).await?;
+    let agent = interrupt::cancel_on_interrupt(arguments.build_agent(&spinner, prices)).await?;
     let writer = match arguments.json {
-        true => EventWriter::Json { _progress: spinner },
-        false => EventWriter::Text(Trace::new(spinner, arguments.prices.is_some())),
+        true => EventWriter::Json { price_source, _progress: spinner },
+        false => EventWriter::Text(Trace::new(spinner, price_source)),
     };
     let output = run_agent(&agent, arguments.prompt, session, writer).await?;
     match output {
@@ -132,8 +128,11 @@ impl Arguments {
 
     /// Starts the MCP servers, opens the model and builds the agent. Shows the progress in
     /// `spinner`.
-    async fn build_agent(&self, spinner: &Spinner) -> Result<ReactAgent, CliError> {
-        let prices = self.prices.as_deref().map(read_prices).transpose()?;
+    async fn build_agent(
+        &self,
+        spinner: &Spinner,
+        prices: Option<RunPrices>,
+    ) -> Result<ReactAgent, CliError> {
         let tools = self.open_tools(spinner);
         let model = self.model.open(spinner);
         let (tools, model) = match self.model.needs_download() {
@@ -150,7 +149,7 @@ impl Arguments {
         // Another program can write to a stored conversation between a call and its result.
         let builder = if self.session.is_some() { builder.repair_history() } else { builder };
         let builder = match prices {
-            Some(prices) => builder.prices(prices),
+            Some(prices) => builder.prices(prices.table),
             None => builder,
         };
         let builder = match self.dialect {
@@ -188,18 +187,12 @@ impl Arguments {
     }
 }
 
-fn read_prices(path: &Path) -> Result<Prices, CliError> {
-    let invalid = |problem: String| CliError::new(format!("invalid prices in {}: {problem}", path.display()));
-    let text = text_file::read(path).map_err(|error| invalid(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
-}
-
 /// The form in which the events of a run are written.
 enum EventWriter {
     /// Blocks of text.
     Text(Trace),
     /// Lines of JSON on standard output. The progress line is removed at the end of the run.
-    Json { _progress: Spinner },
+    Json { price_source: Option<PriceSource>, _progress: Spinner },
 }
 
 /// Runs the agent and returns its output. Writes each event with `writer`. An interrupt (Ctrl-C)
@@ -246,7 +239,9 @@ async fn run_agent(
         }
         match &mut writer {
             EventWriter::Text(trace) => trace.write(&event)?,
-            EventWriter::Json { .. } => terminal::write_json(&event_json(&event)?)?,
+            EventWriter::Json { price_source, .. } => {
+                terminal::write_json(&event_json(&event, *price_source)?)?;
+            }
         }
         if let RunEvent::Done { output } = event {
             final_output = Some(output);
@@ -259,13 +254,19 @@ async fn run_agent(
 }
 
 /// Serializes `event` as JSON. [`RunEvent::Done`] is serialized as the output that it contains,
-/// such as `{"type":"answer",…}`.
-fn event_json(event: &RunEvent) -> Result<String, CliError> {
+/// such as `{"type":"answer",…}`, with the source of the cost in `prices` if it is the catalogue.
+fn event_json(event: &RunEvent, price_source: Option<PriceSource>) -> Result<String, CliError> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),
         event => serde_json::to_string(event),
     };
-    json.map_err(|error| CliError::from_error(&error))
+    let json = json.map_err(|error| CliError::from_error(&error))?;
+    let source =
+        price_source.filter(|_| matches!(event, RunEvent::Done { .. })).and_then(PriceSource::to_json);
+    Ok(match (source, json.strip_suffix('}')) {
+        (Some(source), Some(fields)) => format!(r#"{fields},"prices":{source}}}"#),
+        _ => json,
+    })
 }
 
 /// Converts the error of a run to the error of the command. Adds a remedy to common errors, such as

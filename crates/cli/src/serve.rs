@@ -19,6 +19,7 @@ use crate::{
     error::CliError,
     interrupt,
     model_options::ModelOptions,
+    prices::{PriceOptions, RunPrices},
     spinner::Spinner,
     store::StoreOptions,
     telemetry::Telemetry,
@@ -40,6 +41,8 @@ pub(crate) struct Arguments {
     model: ModelOptions,
     #[command(flatten)]
     tools: ToolOptions,
+    #[command(flatten)]
+    prices: PriceOptions,
     #[command(flatten)]
     store: StoreOptions,
     /// Store nothing, whatever `--store` and `HAFT_STORE` are: only the routes of tools and of chat
@@ -87,6 +90,11 @@ pub(crate) async fn run(
     mut telemetry: Option<Telemetry>,
 ) -> Result<ExitCode, CliError> {
     let access = arguments.access()?;
+    let prices = arguments.prices.load(&arguments.model)?;
+    let price_note = prices.as_ref().and_then(|prices| prices.source.describe());
+    let price_note = price_note.map_or_else(String::new, |source| {
+        format!("costs are in USD, at {source}; --prices sets other prices\n")
+    });
     let listener = TcpListener::bind(&arguments.addr)
         .await
         .map_err(|error| CliError::new(format!("cannot serve at {}: {error}", arguments.addr)))?;
@@ -96,13 +104,13 @@ pub(crate) async fn run(
             "everyone who reaches {address} could use the server: set --token-env, or permit it with --no-token"
         )));
     }
-    let builder = interrupt::cancel_on_interrupt(arguments.builder(access)).await?;
+    let builder = interrupt::cancel_on_interrupt(arguments.builder(access, prices)).await?;
     let builder = match &mut telemetry {
         Some(telemetry) => builder.meter_provider(telemetry.take_metrics()),
         None => builder,
     };
     let server = builder.build().map_err(|error| CliError::from_error(&error))?;
-    terminal::write_error(&format!("serving at http://{address}\n"))?;
+    terminal::write_error(&format!("serving at http://{address}\n{price_note}"))?;
     let served = server.serve(listener, interrupt::wait_for_interrupt()).await;
     if let Some(stored) = server.stored() {
         stored.store().close().await;
@@ -132,7 +140,11 @@ impl Arguments {
     }
 
     /// Opens the store and the model, and starts the MCP servers.
-    async fn builder(&self, mut access: AccessConfig) -> Result<ServerBuilder, CliError> {
+    async fn builder(
+        &self,
+        mut access: AccessConfig,
+        prices: Option<RunPrices>,
+    ) -> Result<ServerBuilder, CliError> {
         let audit = self.audit.as_deref().map(AuditLog::open).transpose()?;
         let spinner = Spinner::new();
         let store = match self.no_store {
@@ -163,6 +175,10 @@ impl Arguments {
         let agent = ReactAgent::builder(model).tools(tools).limit_action(LimitAction::Answer);
         let agent = match &self.instructions {
             Some(instructions) => agent.instructions(instructions.as_str()),
+            None => agent,
+        };
+        let agent = match prices {
+            Some(prices) => agent.prices(prices.table),
             None => agent,
         };
         let builder = Server::builder(agent).access(access);

@@ -16,6 +16,7 @@ use haft_core::{
 };
 
 use crate::{
+    prices::PriceSource,
     spinner::Spinner,
     terminal::{paint, remove_control_chars},
 };
@@ -41,14 +42,14 @@ pub(crate) struct Trace {
     /// request follows.
     text: String,
     started: Instant,
-    /// `true` if the option `--prices` was given. The summary then includes the cost of the run.
-    has_prices: bool,
+    /// The source of the prices. If there is one, the summary includes the cost of the run.
+    price_source: Option<PriceSource>,
 }
 
 impl Trace {
     /// Creates the trace of a run, with the progress in `spinner`.
-    pub(crate) fn new(spinner: Spinner, has_prices: bool) -> Self {
-        Self { spinner, thought: String::new(), text: String::new(), started: Instant::now(), has_prices }
+    pub(crate) fn new(spinner: Spinner, price_source: Option<PriceSource>) -> Self {
+        Self { spinner, thought: String::new(), text: String::new(), started: Instant::now(), price_source }
     }
 
     /// Writes `event` as a block of text or shows it in the progress line, depending on its type.
@@ -131,7 +132,7 @@ impl Trace {
             StopReason::Refusal => ", refused by the model",
             _ => "",
         };
-        let cost = if self.has_prices { format_cost(answer.usage) } else { String::new() };
+        let cost = self.price_source.map_or_else(String::new, |source| format_cost(answer.usage, source));
         let duration = format_duration(self.started.elapsed());
         let summary = format!("{duration} · {}{cost}{reason}", format_usage(answer.usage));
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT_STYLE, &summary)))
@@ -174,12 +175,20 @@ fn format_usage(usage: Usage) -> String {
 }
 
 /// Formats the cost of a run. If only some requests have a price, the text includes the number of
-/// these requests. If no request has a price, the cost is unknown.
-fn format_cost(Usage { cost, priced_requests: priced, requests, .. }: Usage) -> String {
+/// these requests. If no request has a price, the cost is unknown. A cost with prices of the
+/// catalogue includes their currency and date.
+fn format_cost(Usage { cost, priced_requests: priced, requests, .. }: Usage, source: PriceSource) -> String {
+    let source = source.describe();
+    let (currency, source) = match &source {
+        Some(source) => (" USD", format!(", at {source}")),
+        None => ("", String::new()),
+    };
     match priced {
+        // The model has a price, but the server reported no tokens.
+        0 if !source.is_empty() => String::new(),
         0 => " · cost unknown: the model has no price".to_owned(),
-        _ if priced >= requests => format!(" · cost {cost}"),
-        _ => format!(" · cost {cost} for {priced} of the requests"),
+        _ if priced >= requests => format!(" · cost {cost}{currency}{source}"),
+        _ => format!(" · cost {cost}{currency} for {priced} of the requests{source}"),
     }
 }
 

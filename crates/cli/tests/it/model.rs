@@ -5,6 +5,7 @@ use std::{
 };
 
 use expect_test::expect;
+use haft_core::model::catalogue;
 use serde_json::Value;
 
 use crate::{CommandOutput, haft, hub::Hub};
@@ -54,6 +55,27 @@ fn known_models_are_listed_with_size_and_licence() {
     let coder = listed.iter().find(|model| model["name"] == "qwen2.5-coder-1.5b").unwrap();
     assert_eq!((&coder["license"], &coder["default"]), (&"Apache-2.0".into(), &false.into()));
     assert_eq!(coder["sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn models_of_apis_are_listed_with_limits_and_prices() {
+    let cache = tempfile::tempdir().unwrap();
+    let listed = run_model(cache.path(), &["list", "--catalogue"]);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    let title = format!("Models of APIs on {}, with prices in USD per million tokens.", catalogue::date());
+    assert_eq!(listed.stdout.lines().next(), Some(title.as_str()));
+    let row = listed.stdout.lines().find(|line| line.starts_with("openai/gpt-5.6 ")).unwrap();
+    let mut words = row.split_whitespace();
+    assert_eq!(words.nth(1), Some("1050k"), "{row}");
+    assert!(row.contains("images files tools schema reasoning"), "{row}");
+
+    let lines = run_model(cache.path(), &["list", "--catalogue", "--json"]).json_lines();
+    assert_eq!(lines.len(), catalogue::all().len());
+    let card = catalogue::find("gpt-5.6").unwrap();
+    let mut expected = serde_json::to_value(card).unwrap();
+    expected["date"] = catalogue::date().into();
+    assert!(lines.contains(&expected));
+    run_model(cache.path(), &["list", "--catalogue", "--known"]).assert_failed(2, "cannot be used with");
 }
 
 /// A file of the hub is downloaded, verified and listed. The run then finds it without the hub.

@@ -1,8 +1,9 @@
 use std::fs;
 
 use expect_test::expect;
+use haft_core::{model::catalogue, usage::Usage};
 use haft_testing::model_server::{ModelServer, Reply};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{CommandOutput, child, haft};
 
@@ -56,6 +57,37 @@ fn cost_is_computed_from_the_price_file() {
     fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
     run(&start_calculating_server(), &["--prices", path.to_str().unwrap()])
         .assert_failed(1, "prices.json: invalid type: string");
+}
+
+/// Without `--prices`, a model of the catalogue has the price of the catalogue, with its date.
+#[test]
+fn cost_is_computed_from_the_catalogue() {
+    let run = |more: &[&str]| {
+        let server = start_calculating_server();
+        let base_url = server.base_url();
+        let arguments = ["run", "--model", "openai:openai/gpt-5.6", "--base-url", &base_url, QUESTION];
+        CommandOutput::run(haft(arguments.iter().chain(more)))
+    };
+    let card = catalogue::find("gpt-5.6").unwrap();
+    let cost = card.price.unwrap().cost_of(&Usage::one_request(20, 10));
+    let output = run(&[]);
+    let date = catalogue::date();
+    let summary = format!(" · cost {cost} USD, at the catalogue price of openai/gpt-5.6 on {date}");
+    assert!(output.stdout.trim_end().ends_with(&summary), "{}", output.stdout);
+
+    let answer = run(&["--json"]).json_lines().pop().unwrap();
+    assert_eq!(answer["usage"]["cost"], cost.units());
+    let source = json!({"source": "catalogue", "model": "openai/gpt-5.6", "date": date, "currency": "USD"});
+    assert_eq!(answer["prices"], source);
+
+    // The prices of the user take precedence.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prices.json");
+    fs::write(&path, r#"{"openai/gpt-5.6": {"input": 0.25, "output": 2}}"#).unwrap();
+    let output = run(&["--prices", path.to_str().unwrap()]);
+    assert!(output.stdout.trim_end().ends_with(" · cost 0.000025"), "{}", output.stdout);
+    let answer = run(&["--prices", path.to_str().unwrap(), "--json"]).json_lines().pop().unwrap();
+    assert_eq!(answer["prices"], Value::Null);
 }
 
 #[test]

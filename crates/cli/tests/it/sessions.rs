@@ -9,6 +9,7 @@ use std::{
 };
 
 use expect_test::expect;
+use haft_core::{model::catalogue, usage::Usage};
 use haft_testing::model_server::{ModelServer, Reply};
 use serde_json::Value;
 
@@ -141,6 +142,38 @@ fn server_knows_the_conversation_after_a_restart() {
         model.requests()[1].to_string().contains("Hello, Ada."),
         "the second server does not know the first answer"
     );
+}
+
+/// The server computes costs with the catalogue, and prints the source at its start.
+#[test]
+fn server_has_the_prices_of_the_catalogue() {
+    let model = ModelServer::start([Reply::text("Hello.")]).unwrap();
+    let base_url = model.base_url();
+    let mut command = haft(["serve", "--addr", "127.0.0.1:0", "--model", "openai:gpt-5.6", "--no-mcp"]);
+    command.args(["--base-url", &base_url, "--no-store"]).stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut stderr = BufReader::new(server.stderr.take().unwrap());
+    let mut lines = [String::new(), String::new()];
+    for line in &mut lines {
+        stderr.read_line(line).unwrap();
+    }
+    let date = catalogue::date();
+    assert_eq!(
+        lines[1],
+        format!(
+            "costs are in USD, at the catalogue price of openai/gpt-5.6 on {date}; --prices sets other prices\n"
+        )
+    );
+    let address = lines[0].trim_end().strip_prefix("serving at http://").unwrap();
+    let body = r#"{"messages": [{"role": "user", "content": "Hi."}]}"#;
+    let (status, body) = request(address, "", "POST", "/chat", body);
+    assert!(status.contains("200"), "{status} {body}");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let cost = catalogue::find("gpt-5.6").unwrap().price.unwrap().cost_of(&Usage::one_request(10, 5));
+    assert_eq!(body["usage"]["cost"], cost.units(), "{body}");
+    let pid = server.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 
 /// The tokens of one tenant have the same conversations, and those of another tenant do not exist.
