@@ -92,11 +92,21 @@ pub(super) fn result_block(result: &ToolResult, options: &EncodingOptions, is_id
     block
 }
 
+/// The text of a failure without a message. The API rejects an error without content.
+const UNKNOWN_FAILURE: &str = "The tool failed.";
+
 /// Encodes the content of `result` as a string if it is one text, or else as a list of blocks.
-/// Warnings are the last block.
+/// Warnings are the last block. A text of whitespace, which the API rejects, becomes empty.
 fn result_content(result: &ToolResult, options: &EncodingOptions) -> Value {
     match result.output().map(|output| output.content.as_slice()) {
-        None | Some([] | [Content::Text { .. } | Content::Json { .. }]) => json!(result.model_text()),
+        None | Some([] | [Content::Text { .. } | Content::Json { .. }]) => {
+            let text = result.model_text();
+            match (text.trim().is_empty(), result.failure()) {
+                (false, _) => json!(text),
+                (true, None) => json!(""),
+                (true, Some(_)) => json!(UNKNOWN_FAILURE),
+            }
+        }
         Some(content) => {
             let pieces = content.iter().chain(warnings_of(result).as_slice()).cloned().collect::<Vec<_>>();
             pieces.iter().filter_map(|piece| encode_piece(piece, options)).collect()

@@ -52,6 +52,16 @@ fn tools_and_results_are_encoded_and_calls_decoded() {
     assert_eq!(haft_anthropic::decode_tool_calls(&json!({"content": "Hi"})).unwrap(), []);
 }
 
+/// The API rejects whitespace as a text, and an error without content.
+#[test]
+fn blank_results_are_valid() {
+    let failed = ToolResult::failed("b", "ping", &ToolError::failed(" "));
+    let results = [ToolResult::done("a", "ping", ToolOutput::from(" \n")), failed];
+    let message = haft_anthropic::encode_tool_results(&results);
+    assert_eq!(message["content"][0]["content"], "");
+    assert_eq!(message["content"][1]["content"], "The tool failed.");
+}
+
 #[test]
 fn malformed_replies_are_rejected() {
     for reply in [
