@@ -31,6 +31,9 @@ const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 /// The Python package of Anthropic's SDK, whose types check the requests of `haft-anthropic`.
 const ANTHROPIC: &str = "anthropic==2.14.0";
 
+/// The Python package with Google's types of the requests to Gemini.
+const GOOGLE_GENAI: &str = "google-genai==3.6.1";
+
 /// The version of Node that is installed if the Node of the system is older than [`MIN_NODE`].
 const NODE: &str = "22.23.3";
 /// The oldest usable version of Node, major and minor. The MCP Inspector needs it.
@@ -57,7 +60,7 @@ pub(crate) fn install_postgresql() {
     let _ = fs::remove_file(config);
 }
 
-/// Installs llmock, aimock, Schemathesis and the SDK of Anthropic. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
+/// Installs llmock, aimock, Schemathesis, and the SDKs of Anthropic and Google. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
 /// which is a large download. If `python3` or `npm` is missing, its servers are skipped and a note
 /// is printed.
 pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> {
@@ -67,6 +70,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
         Some(package_in_folder(LLMOCK)),
         Some(package_in_folder(SCHEMATHESIS)),
         Some(package_in_folder(ANTHROPIC)),
+        Some(package_in_folder(GOOGLE_GENAI)),
         with_llama_cpp.then(|| package_in_folder(XLLAMACPP)),
     ];
     if run_succeeds(command_in_root("python3").args(["-c", "import venv, ensurepip"])) {
@@ -77,6 +81,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
     } else {
         announce(
             "note: the tests against llmock, xllamacpp, Schemathesis and Anthropic's SDK need `python3` with `venv`",
+            "note: the tests against llmock, xllamacpp, Schemathesis and google-genai need `python3` with `venv`",
         );
     }
     if run_succeeds(command_in_root("npm").arg("--version")) {

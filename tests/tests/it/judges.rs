@@ -2,6 +2,7 @@
 //! xtask setup` installs the servers and the weights.
 
 mod aimock;
+mod google_genai;
 mod llama;
 mod llmock;
 mod local;

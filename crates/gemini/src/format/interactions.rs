@@ -77,6 +77,7 @@ pub(super) fn encode_reply(reply: &ReplyParts<'_>, options: &EncodingOptions) ->
             }
             StoredPart::Call { id, .. } => {
                 let step = raw(call_step(reply, id, signature));
+                // In this API, the signature of a call is in the thought before it.
                 if !has_call && !has_signature {
                     let thought =
                         raw([Step::Thought { signature: Some(FIXED_SIGNATURE), summary: Vec::new() }]);

@@ -99,13 +99,14 @@ impl StoredParts {
     }
 }
 
-/// Returns the text of the message without descriptions of media.
+/// Returns the text of the message without descriptions of media. Texts are joined with line breaks;
+/// a reply of this adapter has only one.
 pub(super) fn text_of(reply: &AssistantMessage) -> String {
     let texts = reply.content.iter().filter_map(|piece| match piece {
         Content::Text { text } => Some(text.as_str()),
         _ => None,
     });
-    texts.collect()
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the media of the message.

@@ -7,6 +7,7 @@ replies that are built from the types of the SDK.
 
 import json
 import sys
+import warnings
 from typing import List, Optional
 
 import pydantic
@@ -49,8 +50,6 @@ def unknown_parts(value, path=""):
 def faults(api, body):
     """Yields a text for each fault of `body`."""
     model = GenerateContentBody if api == "generate_content" else CreateModelInteraction
-    fields = {field.alias or name for name, field in model.model_fields.items()}
-    yield from (f"unknown field {name}" for name in body if name not in fields)
     try:
         parsed = model.model_validate_json(json.dumps(body))
     except pydantic.ValidationError as error:
@@ -69,7 +68,7 @@ def replies():
         grounding_chunks=[types.GroundingChunk(web=types.GroundingChunkWeb(uri="https://a.org", title="a"))],
         grounding_supports=[
             types.GroundingSupport(
-                segment=types.Segment(part_index=1, end_index=9, text="Grüße!"), grounding_chunk_indices=[0]
+                segment=types.Segment(part_index=1, end_index=8, text="Grüße!"), grounding_chunk_indices=[0]
             )
         ],
     )
@@ -137,6 +136,8 @@ def replies():
 
 
 def main():
+    # The settings `temperature` and `top_p` are deprecated in the Interactions API.
+    warnings.simplefilter("ignore", DeprecationWarning)
     if sys.argv[1:] == ["replies"]:
         for api, body in replies():
             print(json.dumps({"api": api, "body": json.loads(body)}))
