@@ -12,28 +12,40 @@ use async_openai::{
         ChatCompletionTools, CreateChatCompletionRequest, FunctionObject,
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// An error of any type.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// The arguments of the tools `add` and `multiply`.
-#[derive(Deserialize)]
-struct Integers {
-    x: i64,
-    y: i64,
+#[derive(Clone, Copy, Deserialize, Serialize)]
+pub(crate) struct Integers {
+    pub(crate) x: i64,
+    pub(crate) y: i64,
 }
 
 /// Installs a TLS provider for `reqwest::Client::new()`, which panics if there is none.
-fn install_tls() {
+pub(crate) fn install_tls() {
     // `install_default` fails only if a TLS provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// Adds two integers. All tools of the loops call this function.
-async fn add(x: i64, y: i64) -> i64 {
+pub(crate) async fn add(x: i64, y: i64) -> i64 {
     x + y
+}
+
+/// Sends `request` as JSON and parses the reply.
+pub(crate) async fn post<T: DeserializeOwned>(
+    client: &reqwest::Client,
+    url: &str,
+    request: &impl Serialize,
+) -> Result<T, Failure> {
+    let body = serde_json::to_vec(request)?;
+    let request = client.post(url).header("content-type", "application/json").body(body);
+    let reply = request.send().await?.error_for_status()?.bytes().await?;
+    Ok(serde_json::from_slice(&reply)?)
 }
 
 /// An agent loop that uses reqwest and serde_json. It is cheap to clone.
@@ -66,10 +78,7 @@ impl ReqwestLoop {
     pub(crate) async fn run(&self, mut messages: Vec<ChatMessage>) -> Result<String, Failure> {
         loop {
             let request = Request { model: "mock", messages: &messages, tools: &self.tools };
-            let body = serde_json::to_vec(&request)?;
-            let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
-            let reply = request.send().await?.error_for_status()?.bytes().await?;
-            let reply: Response = serde_json::from_slice(&reply)?;
+            let reply: Response = post(&self.client, &self.url, &request).await?;
             let message = reply.choices.into_iter().next().ok_or("no choice")?.message;
             let calls = message.tool_calls.clone();
             if calls.is_empty() {
@@ -201,7 +210,7 @@ impl AsyncOpenAiLoop {
     }
 }
 
-fn parameters() -> Value {
+pub(crate) fn parameters() -> Value {
     json!({
         "type": "object",
         "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},

@@ -56,9 +56,14 @@ impl Server {
         server
     }
 
-    /// Returns the base URL of the API.
+    /// Returns the base URL of OpenAI's APIs.
     pub fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
+        format!("{}/v1", self.origin())
+    }
+
+    /// Returns the scheme, host and port.
+    pub fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     fn try_get(&self, path: &str) -> Option<(u16, String)> {

@@ -80,8 +80,7 @@ pub(crate) fn install_test_servers(with_llama_cpp: bool) -> Result<(), Failure> 
             .try_for_each(|(package, place)| install_python_packages(&place, &[package]))?;
     } else {
         announce(
-            "note: the tests against llmock, xllamacpp, Schemathesis and Anthropic's SDK need `python3` with `venv`",
-            "note: the tests against llmock, xllamacpp, Schemathesis and google-genai need `python3` with `venv`",
+            "note: the tests against llmock, xllamacpp, Schemathesis and the SDKs need `python3` with `venv`",
         );
     }
     if run_succeeds(command_in_root("npm").arg("--version")) {

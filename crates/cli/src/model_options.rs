@@ -3,8 +3,10 @@
 use std::{str::FromStr, sync::Arc};
 
 use clap::Args;
+use haft_anthropic::{Messages, MessagesBuilder};
 use haft_core::ChatModel;
-use haft_openai::{BuildError, ChatCompletions, HttpBuildError};
+use haft_gemini::{Gemini, GeminiBuilder};
+use haft_openai::{BuildError, ChatCompletions, HttpBuildError, ModelBuilder};
 
 use crate::{error::CliError, spinner::Spinner};
 
@@ -12,16 +14,18 @@ use crate::{error::CliError, spinner::Spinner};
 #[derive(Args)]
 pub(crate) struct ModelOptions {
     /// The model: `local`, `local:NAME` or `hub:OWNER/REPOSITORY/FILE.gguf` for a model in this
-    /// process, `openai:NAME` for a model of an OpenAI-compatible API.
+    /// process, `openai:NAME` for a model of an OpenAI-compatible API, `anthropic:NAME` or
+    /// `gemini:NAME`.
     ///
     /// `local` is the file in HAFT_MODEL, or the default model. `local:NAME` is a model of
     /// `haft model list --known`. Missing models are downloaded. The API key is read from
-    /// OPENAI_API_KEY.
+    /// OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY.
     #[arg(long, value_name = "MODEL", default_value = "local")]
     model: ModelSpec,
     /// The base URL of the API, such as `http://127.0.0.1:8080/v1`.
     ///
-    /// Default: OPENAI_BASE_URL, or the API of OpenAI.
+    /// Default: OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL, or the API of the
+    /// provider.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 }
@@ -31,8 +35,30 @@ enum ModelSpec {
     /// A local model. `None` selects the model file in `HAFT_MODEL`, or the default model if the
     /// variable is unset or empty.
     Local(Option<local::Known>),
-    /// A model of an OpenAI-compatible API, selected by its name.
-    OpenAi(String),
+    /// A model of an API, selected by its name.
+    Api(Api, String),
+}
+
+/// An API of models.
+#[derive(Clone, Copy, Debug)]
+enum Api {
+    /// The Chat Completions API of OpenAI or of a compatible server.
+    OpenAi,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Gemini's API.
+    Gemini,
+}
+
+impl Api {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "openai" => Self::OpenAi,
+            "anthropic" => Self::Anthropic,
+            "gemini" => Self::Gemini,
+            _ => return None,
+        })
+    }
 }
 
 impl FromStr for ModelSpec {
@@ -43,9 +69,19 @@ impl FromStr for ModelSpec {
             None if text == "local" => Ok(Self::Local(None)),
             Some(("local", name)) => Ok(Self::Local(Some(local::find(name)?))),
             Some(("hub", _)) => Ok(Self::Local(Some(local::find(text)?))),
-            Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
-            _ => Err("use `local`, `local:NAME`, `hub:OWNER/REPOSITORY/FILE.gguf` or `openai:NAME`, such as `openai:gpt-5`".to_owned()),
+            Some((api, name)) if !name.is_empty() && Api::of(api).is_some() => {
+                Api::of(api).map(|api| Self::Api(api, name.to_owned())).ok_or_else(Self::usage)
+            }
+            _ => Err(Self::usage()),
         }
+    }
+}
+
+impl ModelSpec {
+    fn usage() -> String {
+        "use `local`, `local:NAME`, `hub:OWNER/REPOSITORY/FILE.gguf`, `openai:NAME`, `anthropic:NAME` or \
+         `gemini:NAME`, such as `openai:gpt-5`"
+            .to_owned()
     }
 }
 
@@ -58,7 +94,7 @@ impl ModelOptions {
             (ModelSpec::Local(_), Some(_)) => {
                 Err(CliError::usage("--base-url requires a model of an API: use --model openai:NAME"))
             }
-            (ModelSpec::OpenAi(name), base_url) => open_openai(name, base_url.as_deref()),
+            (ModelSpec::Api(api, name), base_url) => api.open(name, base_url.as_deref()),
         }
     }
 }
@@ -68,7 +104,7 @@ impl ModelOptions {
     pub(crate) fn api_model(&self) -> Option<&str> {
         match &self.model {
             ModelSpec::Local(_) => None,
-            ModelSpec::OpenAi(name) => Some(name),
+            ModelSpec::Api(_, name) => Some(name),
         }
     }
 
@@ -76,23 +112,39 @@ impl ModelOptions {
     pub(crate) fn needs_download(&self) -> bool {
         match &self.model {
             ModelSpec::Local(known) => local::needs_download(known.as_ref()),
-            ModelSpec::OpenAi(_) => false,
+            ModelSpec::Api(..) => false,
         }
     }
 }
 
-fn open_openai(name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, CliError> {
-    let mut builder = ChatCompletions::builder(name).read_env();
-    if let Some(base_url) = base_url {
-        builder = builder.base_url(base_url);
+impl Api {
+    fn open(self, name: &str, base_url: Option<&str>) -> Result<Arc<dyn ChatModel>, CliError> {
+        // An invalid URL on the command line is a usage error, and one in the environment is not.
+        let http_error = |error: HttpBuildError| match error {
+            HttpBuildError::InvalidBaseUrl { .. } if base_url.is_some() => CliError::usage(error.to_string()),
+            error => CliError::from_error(&error),
+        };
+        Ok(match self {
+            Self::OpenAi => {
+                let builder = ChatCompletions::builder(name).read_env();
+                let builder = base_url.into_iter().fold(builder, ModelBuilder::base_url);
+                Arc::new(builder.build().map_err(|error| match error {
+                    BuildError::Http(error) => http_error(error),
+                    error => CliError::from_error(&error),
+                })?)
+            }
+            Self::Anthropic => {
+                let builder = Messages::builder(name).read_env();
+                let builder = base_url.into_iter().fold(builder, MessagesBuilder::base_url);
+                Arc::new(builder.build().map_err(http_error)?)
+            }
+            Self::Gemini => {
+                let builder = Gemini::builder(name).read_env();
+                let builder = base_url.into_iter().fold(builder, GeminiBuilder::base_url);
+                Arc::new(builder.build().map_err(http_error)?)
+            }
+        })
     }
-    let model = builder.build().map_err(|error| match error {
-        BuildError::Http(HttpBuildError::InvalidBaseUrl { .. }) if base_url.is_some() => {
-            CliError::usage(error.to_string())
-        }
-        error => CliError::from_error(&error),
-    })?;
-    Ok(Arc::new(model))
 }
 
 #[cfg(feature = "local")]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod apis;
 mod catalogues;
 mod child;
 mod conformance;
@@ -12,6 +13,7 @@ mod mixed;
 mod model_faults;
 mod permissions;
 mod prompt_cache;
+mod providers;
 
 use haft_core::tool;
 

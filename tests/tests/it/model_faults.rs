@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use futures::TryStreamExt as _;
+use haft_anthropic::Messages;
 use haft_core::{
     Message, RunEvent, RunInput, RunOutput, Schema, ToolCall, ToolDefinition, ToolName, ToolResult, Toolset,
     Transcript,
@@ -15,6 +16,7 @@ use haft_core::{
     model::{ChatModel, ChatSettings},
     tool::DynamicTool,
 };
+use haft_gemini::Gemini;
 use haft_openai::{ChatCompletions, ModelBuilder, Responses, Timeouts};
 use haft_react::ReactAgent;
 use haft_testing::model_server::{ErrorKind, ErrorPlace, Fault, Gateway, ModelServer, Reply, Requirement};
@@ -32,19 +34,28 @@ fn call() -> Reply {
 enum Api {
     ChatCompletions,
     Responses,
+    Anthropic,
+    Gemini,
 }
 
 /// The ways to get a reply.
-const FORMS: [(Api, bool); 4] = [
+const FORMS: [(Api, bool); 8] = [
     (Api::ChatCompletions, false),
     (Api::ChatCompletions, true),
     (Api::Responses, false),
     (Api::Responses, true),
+    (Api::Anthropic, false),
+    (Api::Anthropic, true),
+    (Api::Gemini, false),
+    (Api::Gemini, true),
 ];
 
+fn timeouts() -> Timeouts {
+    Timeouts::default().with_idle(Duration::from_millis(100))
+}
+
 fn configured<M>(builder: ModelBuilder<M>, server: &ModelServer) -> ModelBuilder<M> {
-    let timeouts = Timeouts::default().with_idle(Duration::from_millis(100));
-    builder.base_url(server.base_url()).timeouts(timeouts).first_retry_wait(Duration::from_millis(1))
+    builder.base_url(server.base_url()).timeouts(timeouts()).first_retry_wait(Duration::from_millis(1))
 }
 
 fn model(api: Api, server: &ModelServer) -> Arc<dyn ChatModel> {
@@ -53,6 +64,22 @@ fn model(api: Api, server: &ModelServer) -> Arc<dyn ChatModel> {
             Arc::new(configured(ChatCompletions::builder("test"), server).build().unwrap())
         }
         Api::Responses => Arc::new(configured(Responses::builder("test"), server).build().unwrap()),
+        Api::Anthropic => Arc::new(
+            Messages::builder("test")
+                .base_url(server.origin())
+                .timeouts(timeouts())
+                .first_retry_wait(Duration::from_millis(1))
+                .build()
+                .unwrap(),
+        ),
+        Api::Gemini => Arc::new(
+            Gemini::builder("test")
+                .base_url(server.origin())
+                .timeouts(timeouts())
+                .first_retry_wait(Duration::from_millis(1))
+                .build()
+                .unwrap(),
+        ),
     }
 }
 
@@ -88,16 +115,33 @@ async fn outcome(server: &ModelServer, (api, is_streamed): (Api, bool)) -> Strin
 
 /// Checks that each call in the request is the scripted one and has a result. Returns their number.
 fn calls_with_results(request: &Value) -> usize {
-    let items = request["messages"].as_array().or_else(|| request["input"].as_array()).unwrap();
-    let is_result = |item: &&Value| item["role"] == "tool" || item["type"] == "function_call_output";
-    let results = items.iter().filter(is_result).count();
+    let items = ["messages", "input", "contents"].iter().find_map(|key| request[key].as_array()).unwrap();
+    let parts =
+        || items.iter().flat_map(|item| item["content"].as_array().or(item["parts"].as_array())).flatten();
+    let is_result = |item: &&Value| {
+        let kind = &item["type"];
+        item["role"] == "tool"
+            || kind == "function_call_output"
+            || kind == "tool_result"
+            || !item["functionResponse"].is_null()
+    };
+    let results = items.iter().chain(parts()).filter(is_result).count();
     let functions = items.iter().flat_map(|item| item["tool_calls"].as_array()).flatten();
-    let functions = functions.map(|call| &call["function"]);
-    let items = items.iter().filter(|item| item["type"] == "function_call");
-    let calls: Vec<_> = functions.chain(items).collect();
-    assert_eq!(calls.len(), results);
-    for call in calls {
-        assert_eq!((&call["name"], &call["arguments"]), (&json!("add"), &json!(ARGUMENTS)));
+    let texts = functions
+        .map(|call| &call["function"])
+        .chain(items.iter().filter(|item| item["type"] == "function_call"))
+        .map(|call| (&call["name"], serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap()));
+    let objects =
+        parts().filter(|part| part["type"] == "tool_use").map(|call| (&call["name"], call["input"].clone()));
+    let gemini = parts().filter(|part| !part["functionCall"].is_null()).map(|part| {
+        let call = &part["functionCall"];
+        (&call["name"], call["args"].clone())
+    });
+    let calls: Vec<(&Value, Value)> = texts.chain(objects).chain(gemini).collect();
+    assert_eq!(calls.len(), results, "{request:#}");
+    let arguments: Value = serde_json::from_str(ARGUMENTS).unwrap();
+    for (name, call) in calls {
+        assert_eq!((name, &call), (&json!("add"), &arguments), "{request:#}");
     }
     results
 }
@@ -140,16 +184,26 @@ async fn unreadable_replies_run_no_call() {
     expect![[r#"
         NameMissing, ChatCompletions whole: the model's reply cannot be read: a call in it has no name; requests 3, results 0
         ArgumentsCut, ChatCompletions whole: the reply was cut: a limit of tokens stopped it inside the call of "add"; requests 3, results 0
+        ArgumentsCut, Gemini whole: the reply was cut: it reached the limit of tokens of one reply; requests 1, results 0
         CallsMissing, ChatCompletions whole: the model gave an empty reply; requests 12, results 0
+        CallsMissing, Gemini whole: the model's server could not use the reply of the model: the server could not use it (MALFORMED_FUNCTION_CALL); requests 3, results 0
         ChoicesEmpty, ChatCompletions whole: the model gave an empty reply; requests 12, results 0
+        ChoicesEmpty, Gemini streamed: the reply was cut: the connection was closed early; requests 12, results 0
         BodyCut, ChatCompletions whole: the reply was cut: EOF while parsing a string at line 1 column 182; requests 12, results 0
         BodyCut, ChatCompletions streamed: the reply was cut: the connection was closed early; requests 3, results 0
         BodyCut, Responses whole: the reply was cut: EOF while parsing a string at line 1 column 164; requests 12, results 0
         BodyCut, Responses streamed: the reply was cut: the connection was closed early; requests 3, results 0
+        BodyCut, Anthropic whole: the reply was cut: EOF while parsing a string at line 1 column 122; requests 12, results 0
+        BodyCut, Anthropic streamed: the reply was cut: the connection was closed early; requests 3, results 0
+        BodyCut, Gemini whole: the reply was cut: EOF while parsing a string at line 1 column 143; requests 12, results 0
+        BodyCut, Gemini streamed: the reply was cut: the connection was closed early; requests 12, results 0
         ConnectionCut, ChatCompletions whole: the reply was cut: end of file before message length reached; requests 12, results 0
         ConnectionCut, ChatCompletions streamed: the reply was cut: end of file before message length reached; requests 3, results 0
         ConnectionCut, Responses whole: the reply was cut: end of file before message length reached; requests 12, results 0
         ConnectionCut, Responses streamed: the reply was cut: end of file before message length reached; requests 3, results 0
+        ConnectionCut, Anthropic whole: the reply was cut: end of file before message length reached; requests 12, results 0
+        ConnectionCut, Anthropic streamed: the reply was cut: end of file before message length reached; requests 3, results 0
+        ConnectionCut, Gemini whole: the reply was cut: end of file before message length reached; requests 12, results 0
         Stalled, ChatCompletions whole: timed out after 100ms waiting for more of the reply; requests 1, results 0
     "#]].assert_eq(&table);
 }
@@ -161,6 +215,7 @@ async fn unreadable_reply_is_asked_for_again() {
     expect![[r#"
         NameMissing, ChatCompletions whole: It is 42.; requests 3, results 1
         ArgumentsCut, ChatCompletions whole: It is 42.; requests 3, results 1
+        ArgumentsCut, Gemini whole: the reply was cut: it reached the limit of tokens of one reply; requests 1, results 0
         CallsMissing, ChatCompletions whole: It is 42.; requests 3, results 1
         ChoicesEmpty, ChatCompletions whole: It is 42.; requests 3, results 1
         BodyCut, ChatCompletions whole: It is 42.; requests 3, results 1
@@ -198,6 +253,8 @@ async fn errors_are_recognized_at_each_place() {
         }
         Quota: {
             "the model's server is limiting requests: ...; requests 1, results 0",
+            "the model's server is limiting requests: ...; requests 3, results 0",
+            "the model's server is limiting requests: ...; requests 4, results 0",
         }
         ContextOverflow: {
             "the conversation is too long for the model: ...; requests 1, results 0",
@@ -211,6 +268,7 @@ async fn errors_are_recognized_at_each_place() {
         }
         BadGeneration: {
             "the model's server could not use the reply of the model: ...; requests 3, results 0",
+            "the model's server refused the request (status 400): ...; requests 1, results 0",
         }
         Authentication: {
             "the model's server refused the key: ...; requests 1, results 0",
@@ -218,6 +276,8 @@ async fn errors_are_recognized_at_each_place() {
         Overloaded: {
             "the model's server failed (status 503): ...; requests 3, results 0",
             "the model's server failed (status 503): ...; requests 4, results 0",
+            "the model's server failed (status 529): ...; requests 3, results 0",
+            "the model's server failed (status 529): ...; requests 4, results 0",
             "the model's server failed: ...; requests 3, results 0",
             "the model's server failed: ...; requests 4, results 0",
         }

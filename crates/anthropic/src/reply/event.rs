@@ -106,7 +106,11 @@ impl ReplyBuilder {
         self.accumulator.set_has_stand_ins(has_stand_ins);
         let kind = kind_of(&json).to_owned();
         let index = json.get("index").and_then(Value::as_u64);
-        let known = self.blocks.iter().rposition(|block| index.is_some() && block.index == index);
+        // Some gateways omit the index. The event then belongs to the last block.
+        let known = match index {
+            Some(_) => self.blocks.iter().rposition(|block| block.index == index),
+            None => self.blocks.len().checked_sub(1),
+        };
         let place = known.unwrap_or(usize::MAX);
         let mut take = |key: &str| json.get_mut(key).map(Value::take).unwrap_or_default();
         match kind.as_str() {

@@ -1,15 +1,19 @@
-//! Tests with `aimock`, a server that sends fixtures in the exact format of OpenAI's APIs.
+//! Tests with `aimock`, a server that sends fixtures in the exact format of the providers.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, sync::Arc, time::Duration};
 
+use haft_anthropic::Messages;
 use haft_core::{
-    ChatModel as _, Message,
+    ChatModel, Message, Toolset,
     model::{ChatRequest, ModelError},
 };
+use haft_gemini::{Api, Gemini};
 use haft_openai::{ChatCompletions, Responses};
+use haft_react::ReactAgent;
 use serde_json::json;
 
-use super::{Server, agents, ask, connected_to, installed_folder};
+use super::{Server, ask, connected_to, installed_folder};
+use crate::Add;
 
 fn start() -> Option<Server> {
     let place = installed_folder("aimock")?;
@@ -35,10 +39,29 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
+/// Returns a model for each API of the server.
+fn models(server: &Server) -> [Arc<dyn ChatModel>; 5] {
+    let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
+    let wait = Duration::from_millis(100);
+    let claude = Messages::builder("claude-sonnet-5-5").base_url(server.origin()).api_key("sk-test");
+    let gemini = |api| {
+        let gemini = Gemini::builder("gemini-3.8-flash").base_url(server.origin()).api_key("sk-test");
+        Arc::new(gemini.api(api).first_retry_wait(wait).max_retries(1).build().unwrap())
+    };
+    [
+        Arc::new(connected_to(chat, server).max_retries(1).build().unwrap()),
+        Arc::new(connected_to(responses, server).max_retries(1).build().unwrap()),
+        Arc::new(claude.first_retry_wait(wait).max_retries(1).build().unwrap()),
+        gemini(Api::GenerateContent),
+        gemini(Api::Interactions),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_calls_tools_and_answers() {
     let Some(server) = start() else { return };
-    for agent in agents(&server) {
+    for model in models(&server) {
+        let agent = ReactAgent::new(model, Toolset::new().with_tool(Add)).unwrap();
         for is_streamed in [false, true] {
             assert_eq!(ask(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
             assert_eq!(ask(&agent, "Say hello!", is_streamed).await, "Grüße, 世界 und 🌍!");
@@ -49,12 +72,14 @@ async fn agent_calls_tools_and_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_are_typed() {
     let Some(server) = start() else { return };
-    let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
-    let chat = connected_to(chat, &server).max_retries(1).build().unwrap();
-    let responses = connected_to(responses, &server).max_retries(1).build().unwrap();
+    let models = models(&server);
     let ask = async |text: &str| {
         let request = ChatRequest::new([Message::user(text)]);
-        [chat.chat(&request).await.unwrap_err(), responses.chat(&request).await.unwrap_err()]
+        let mut errors = Vec::new();
+        for model in &models {
+            errors.push(model.chat(&request).await.unwrap_err());
+        }
+        errors
     };
     for error in ask("Are you busy?").await {
         assert!(

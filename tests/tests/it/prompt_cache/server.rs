@@ -1,24 +1,12 @@
-//! Model APIs without sockets: a layer that records each request and answers it.
+//! A model that records the prompts of a run.
 
 use std::sync::{Arc, Mutex};
 
 use haft_core::ChatModel;
-use haft_openai::{ChatCompletions, HttpService, Provider, Responses};
 use serde_json::{Value, json};
-use tower::{layer::layer_fn, service_fn};
 
-use super::cache::{Block, CacheRules, Prompt};
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Api {
-    ChatCompletions,
-    Responses,
-}
-
-impl Api {
-    pub(crate) const WITH_RULES: [(Self, CacheRules); 2] =
-        [(Self::ChatCompletions, CacheRules::OpenAi), (Self::Responses, CacheRules::OpenAi)];
-}
+use super::cache::{Block, Prompt};
+use crate::apis::{Api, Call};
 
 /// A model whose requests are recorded. Each step of the main agent calls its tools, and the last
 /// one answers. A child answers after one call, and so does a request without tools.
@@ -36,6 +24,10 @@ struct State {
     next_id: usize,
 }
 
+/// The reported number of input tokens. It exceeds the maximum of the summarized view, so each
+/// step with that view begins with a summary.
+pub(crate) const INPUT_TOKENS: u64 = 21_000;
+
 impl Recorder {
     pub(crate) fn new(api: Api, mut calls: Vec<usize>, has_child: bool) -> Self {
         calls.reverse();
@@ -45,118 +37,60 @@ impl Recorder {
 
     pub(crate) fn model(&self) -> Arc<dyn ChatModel> {
         let this = self.clone();
-        let layer = layer_fn(move |_: HttpService| {
-            let this = this.clone();
-            service_fn(move |request: reqwest::Request| {
-                let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
-                let reply = this.reply(serde_json::from_slice(body).unwrap());
-                let response = http::Response::new(reply.to_string());
-                async { Ok::<_, std::convert::Infallible>(reqwest::Response::from(response)) }
-            })
-        });
-        match self.api {
-            Api::ChatCompletions => Arc::new(
-                ChatCompletions::builder("gpt-5.6").provider(Provider::OpenAi).layer(layer).build().unwrap(),
-            ),
-            Api::Responses => Arc::new(
-                Responses::builder("gpt-5.6").provider(Provider::OpenAi).layer(layer).build().unwrap(),
-            ),
-        }
+        self.api.model(move |body| this.api.reply(&this.calls(body), INPUT_TOKENS))
     }
 
     pub(crate) fn prompts(&self) -> Vec<Prompt> {
-        self.state.lock().unwrap().bodies.iter().map(|body| self.api.prompt(body)).collect()
+        self.state.lock().unwrap().bodies.iter().map(prompt).collect()
     }
 
-    fn reply(&self, body: Value) -> Value {
+    /// Records `body` and returns the calls of its reply.
+    fn calls(&self, body: Value) -> Vec<Call> {
         let mut state = self.state.lock().unwrap();
-        let names: Vec<_> = self.api.tool_names(&body);
-        let has_results = body.to_string().contains("child_look");
+        let names = self.api.tool_names(&body);
+        let is_child = names.first().is_some_and(|name| name.starts_with("child_"));
         let number = match names.first() {
             None => 0,
-            Some(name) if name.starts_with("child_") => {
-                let messages = body.get("messages").or_else(|| body.get("input")).unwrap();
-                usize::from(!messages.to_string().contains("child_look")) * usize::from(has_results)
-            }
+            Some(_) if is_child => usize::from(!has_call(&body, "child_look")),
             Some(_) => state.calls.pop().unwrap_or(0),
         };
         let asks_child = state.has_child && state.calls.len() % 10 == 5;
-        let calls: Vec<_> = (0..number)
-            .map(|_| {
-                state.next_id += 1;
-                let is_child = names[0].starts_with("child_");
-                let name = match state.next_id % 2 {
-                    _ if is_child => "child_look",
-                    _ if asks_child && state.next_id.is_multiple_of(3) => "ask_child",
-                    0 => "look",
-                    _ => "read",
-                };
-                let key = if name == "ask_child" { "input" } else { "n" };
-                let value = if key == "n" {
-                    json!(state.next_id)
-                } else {
-                    json!(format!("Question {}", state.next_id))
-                };
-                (format!("call_{}", state.next_id), name, json!({ key: value }).to_string())
-            })
-            .collect();
+        let calls = (0..number).map(|_| {
+            state.next_id += 1;
+            let id = state.next_id;
+            let (name, arguments) = match id % 2 {
+                _ if is_child => ("child_look", json!({"n": id})),
+                _ if asks_child && id.is_multiple_of(3) => {
+                    ("ask_child", json!({"input": format!("Question {id}")}))
+                }
+                0 => ("look", json!({"n": id})),
+                _ => ("read", json!({"n": id})),
+            };
+            (format!("call_{id}"), name.to_owned(), arguments)
+        });
+        let calls = calls.collect();
         state.bodies.push(body);
-        self.api.reply(&calls)
+        calls
     }
 }
 
-impl Api {
-    fn tool_names(self, body: &Value) -> Vec<String> {
-        let tools = body["tools"].as_array().into_iter().flatten();
-        let name = |tool: &Value| {
-            tool.pointer("/function/name").or(tool.get("name")).and_then(Value::as_str).map(str::to_owned)
-        };
-        tools.filter_map(name).collect()
-    }
+/// Returns `true` if the messages of a request contain a call of `tool`.
+fn has_call(body: &Value, tool: &str) -> bool {
+    let messages = ["messages", "input", "contents"].iter().find_map(|key| body.get(key));
+    messages.is_some_and(|messages| messages.to_string().contains(tool))
+}
 
-    fn reply(self, calls: &[(String, &str, String)]) -> Value {
-        match self {
-            Self::ChatCompletions => {
-                let calls: Vec<_> = calls
-                    .iter()
-                    .map(|(id, name, arguments)| {
-                        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-                    })
-                    .collect();
-                let message = match calls.is_empty() {
-                    true => json!({"role": "assistant", "content": "Done."}),
-                    false => json!({"role": "assistant", "content": null, "tool_calls": calls}),
-                };
-                json!({
-                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                    "usage": {"prompt_tokens": 21_000, "completion_tokens": 10, "total_tokens": 21_010},
-                })
-            }
-            Self::Responses => {
-                let mut output: Vec<_> = calls
-                    .iter()
-                    .map(|(id, name, arguments)| {
-                        json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": name,
-                               "arguments": arguments, "status": "completed"})
-                    })
-                    .collect();
-                if output.is_empty() {
-                    output.push(json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
-                                       "content": [{"type": "output_text", "text": "Done.", "annotations": []}]}));
-                }
-                json!({
-                    "id": "resp_1", "status": "completed", "output": output,
-                    "usage": {"input_tokens": 21_000, "output_tokens": 10, "total_tokens": 21_010},
-                })
-            }
-        }
+/// Returns the prompt of a request: its tools, its instructions, and then its messages. A message of
+/// Anthropic has a block for each of its parts.
+fn prompt(body: &Value) -> Prompt {
+    let list = |key: &str| body.get(key).and_then(Value::as_array).into_iter().flatten();
+    let is_anthropic = body.get("max_tokens").is_some() && body.get("system").is_some();
+    if !is_anthropic {
+        let tools = body.get("tools").map(block);
+        return tools.into_iter().chain(list("messages").chain(list("input")).map(block)).collect();
     }
-
-    /// Returns the prompt of a request: its tools, and then its messages.
-    fn prompt(self, body: &Value) -> Prompt {
-        let messages = body.get("messages").or_else(|| body.get("input")).and_then(Value::as_array).unwrap();
-        body.get("tools").into_iter().chain(messages).map(block).collect()
-    }
+    let parts = list("messages").flat_map(|message| message["content"].as_array().into_iter().flatten());
+    list("tools").chain(list("system")).chain(parts).map(block).collect()
 }
 
 /// Returns `value` without its marks as a block.
@@ -171,9 +105,10 @@ fn remove_marks(value: &mut Value) -> bool {
     match value {
         Value::Array(list) => list.iter_mut().filter_map(|item| remove_marks(item).then_some(())).count() > 0,
         Value::Object(object) => {
-            let own = object.remove("prompt_cache_breakpoint").is_some();
+            let marks = ["prompt_cache_breakpoint", "cache_control"];
+            let own = marks.iter().filter(|mark| object.remove(**mark).is_some()).count();
             let inner = object.values_mut().filter_map(|item| remove_marks(item).then_some(())).count();
-            own || inner > 0
+            own + inner > 0
         }
         _ => false,
     }
