@@ -99,7 +99,7 @@ pub(super) struct WireUsage {
 
 impl WireReplies {
     pub(super) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (replies, has_stand_ins) = surrogates::parse_with_stand_ins(data, |json| {
+        let (replies, has_stand_ins) = surrogates::parse_raw_with_stand_ins(data, |json| {
             if json.trim_ascii_start().first() == Some(&b'[') {
                 let list: Vec<Box<RawValue>> = serde_json::from_slice(json)?;
                 return list.iter().map(|reply| WireReply::read(reply.get().as_bytes())).collect();

@@ -178,3 +178,31 @@ async fn stream_path_and_field_are_set() {
     );
     assert_eq!(second.body["stream"], true);
 }
+
+/// A gateway written in JavaScript can split a string inside a surrogate pair.
+#[tokio::test]
+async fn split_surrogate_pair_is_joined() {
+    for api in APIS {
+        let events = match api {
+            Api::GenerateContent => vec![
+                json!({"candidates": [{"content": {"parts": [{"text": "A HIGH"}]}}]}),
+                json!({"candidates": [{"content": {"parts": [{"text": "LOW B"}]}, "finishReason": "STOP"}]}),
+            ],
+            _ => {
+                let delta = |text: &str| json!({"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": text}});
+                let mut completed = interaction(json!([]));
+                completed.as_object_mut().unwrap().remove("steps");
+                vec![
+                    json!({"event_type": "step.start", "index": 0, "step": {"type": "model_output"}}),
+                    delta("A HIGH"),
+                    delta("LOW B"),
+                    json!({"event_type": "interaction.completed", "interaction": completed}),
+                ]
+            }
+        };
+        let text = events_text(&events).replace("HIGH", "\\ud83c").replace("LOW", "\\udf0d");
+        let (events, error) = stream_bytes(api, [STREAM, &text].concat().into_bytes()).await;
+        assert!(error.is_none(), "{api:?}: {error:?}");
+        assert_eq!(finished(&events).message.text(), "A 🌍 B", "{api:?}");
+    }
+}

@@ -45,7 +45,9 @@ fn models(server: &Server) -> [Arc<dyn ChatModel>; 5] {
     let wait = Duration::from_millis(100);
     let claude = Messages::builder("claude-sonnet-5-5").base_url(server.origin()).api_key("sk-test");
     let gemini = |api| {
-        let gemini = Gemini::builder("gemini-3.8-flash").base_url(server.origin()).api_key("sk-test");
+        let gemini = Gemini::builder("gemini-3.8-flash")
+            .base_url(format!("{}/v1beta", server.origin()))
+            .api_key("sk-test");
         Arc::new(gemini.api(api).first_retry_wait(wait).max_retries(1).build().unwrap())
     };
     [

@@ -79,6 +79,26 @@ pub fn parse_with_stand_ins<T>(
     }
 }
 
+/// Parses `json` as [`parse_with_stand_ins`] does, for types with a
+/// [`RawValue`](serde_json::value::RawValue): their strings are parsed later, so `read` does not
+/// find the lone surrogates.
+///
+/// # Errors
+///
+/// Returns the error of `read`.
+pub fn parse_raw_with_stand_ins<T>(
+    json: &[u8],
+    read: impl Fn(&[u8]) -> serde_json::Result<T>,
+) -> serde_json::Result<(T, bool)> {
+    // All surrogates begin with the digit D.
+    let may_have_surrogates = json.windows(3).any(|window| matches!(window, [b'\\', b'u', b'd' | b'D']));
+    let with_stand_ins = may_have_surrogates.then(|| replace_with_stand_ins(json)).flatten();
+    match with_stand_ins {
+        Some(with_stand_ins) => read(with_stand_ins.as_bytes()).map(|read| (read, true)),
+        None => parse_with_stand_ins(json, read),
+    }
+}
+
 /// Replaces each lone surrogate in `json` with a stand-in (see [`FIRST_STAND_IN`]), and invalid
 /// UTF-8 with U+FFFD. Returns `None` if `json` contains neither.
 fn replace_with_stand_ins(json: &[u8]) -> Option<String> {

@@ -58,7 +58,7 @@ const KNOWN_EVENTS: [&str; 6] = [
 
 impl InteractionsEvent {
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut event, has_stand_ins) = surrogates::parse_with_stand_ins(data, |json| {
+        let (mut event, has_stand_ins) = surrogates::parse_raw_with_stand_ins(data, |json| {
             let mut event: Self = serde_json::from_slice(json)?;
             if !KNOWN_EVENTS.contains(&event.kind.as_str()) {
                 event.body = serde_json::from_slice(json).ok();
@@ -89,6 +89,6 @@ impl WireInteraction {
     /// Parses a body. The flag is `true` if strings may contain private-use characters in place of
     /// lone surrogates.
     pub(super) fn read(body: &[u8]) -> serde_json::Result<(Self, bool)> {
-        surrogates::parse_with_stand_ins(body, |json| serde_json::from_slice(json))
+        surrogates::parse_raw_with_stand_ins(body, |json| serde_json::from_slice(json))
     }
 }
