@@ -40,6 +40,21 @@ fn trace_has_calls_observations_and_the_answer() {
 }
 
 #[test]
+fn model_of_each_provider_answers() {
+    for (model, key) in [("anthropic:scripted", "ANTHROPIC_API_KEY"), ("gemini:scripted", "GEMINI_API_KEY")] {
+        let server = start_calculating_server();
+        let origin = server.origin();
+        let mut command = haft(["run", "--model", model, "--base-url", &origin, QUESTION]);
+        command.env(key, "key-of-the-test");
+        let output = CommandOutput::run(command);
+        assert_eq!(output.code, Some(0), "{model}: {}", output.stderr);
+        assert!(output.stdout.contains("answer       It is 42."), "{model}: {}", output.stdout);
+        assert!(server.request_heads()[0].contains("key-of-the-test"), "{model}");
+        CommandOutput::run(haft(["run", "--model", model, "Hello"])).assert_failed(1, &format!("set {key}"));
+    }
+}
+
+#[test]
 fn cost_is_computed_from_the_price_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("prices.json");
