@@ -39,7 +39,7 @@ pub fn contains_error(body: &Value) -> bool {
     (has_error_key && is_error(own.into())) || inner.into_iter().any(|(_, field)| is_error(field))
 }
 
-/// Returns `text` without surrounding whitespace. If it is longer than [`EXCERPT_BYTES`], it is
+/// Returns `text` without surrounding whitespace. If it is longer than 1,000 bytes, it is
 /// truncated and ends with an ellipsis.
 pub fn excerpt(text: &str) -> String {
     truncate_with_ellipsis(text.trim(), EXCERPT_BYTES).into_owned()

@@ -18,7 +18,7 @@ pub fn provider_schema(definition: &ToolDefinition, target: SchemaTarget) -> Pro
 }
 
 /// Converts the input schemas of the tools in `list` to the JSON Schema subset `target`. If tools
-/// cannot be sent with `strict`, a single warning names the first [`MAX_NAMED_TOOLS`].
+/// cannot be sent with `strict`, a single warning names the first five.
 pub fn provider_schemas(list: &ToolList, target: SchemaTarget) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
     let schemas: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, target))).collect();
