@@ -17,8 +17,8 @@ use futures::stream::BoxStream;
 use haft_core::{
     ChatModel, Message,
     model::{
-        ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError, ModelProfile,
-        adapter::{ResponseSchemaOptions, decode_error, error_in_place_of_reply, excerpt},
+        ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError, ModelProfile, ResponseFormat,
+        adapter::{ResponseSchema, ResponseSchemaOptions, decode_error, error_in_place_of_reply, excerpt},
     },
     schema::SchemaTarget,
 };
@@ -163,6 +163,15 @@ impl ModelApi for MessagesApi {
         self.schema_options()
     }
 
+    fn sends_response_schema(&self, request: &ChatRequest) -> bool {
+        match &request.response_format {
+            ResponseFormat::JsonSchema { name, schema } => {
+                self.accepts_schema(&ResponseSchema::of(schema, name, self.schema_options()))
+            }
+            _ => false,
+        }
+    }
+
     async fn send(
         &self,
         connection: &Connection,
@@ -222,6 +231,12 @@ impl MessagesApi {
             tracing::warn!(%error, "retrying without the parameter rejected by the model's server");
             omitted = next;
         }
+    }
+
+    /// Returns `true` if a request is sent with `schema`. The API accepts strict schemas only, and
+    /// none beside citations.
+    fn accepts_schema(&self, schema: &ResponseSchema) -> bool {
+        schema.is_strict() && self.profile.supports_json_schema && !self.encoding.cites_documents
     }
 
     fn schema_options(&self) -> ResponseSchemaOptions {

@@ -70,6 +70,8 @@ impl ReplyBuilder {
             join_surrogates(&mut block);
         }
         let Value::Object(mut marker) = block else { return Ok(()) };
+        // A history of another program can have its own cache breakpoints. Those of a request move.
+        marker.shift_remove("cache_control");
         let place = self.blocks.len();
         let kind = marker.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut take_text = |key: &str| match marker.shift_remove(key) {

@@ -195,8 +195,8 @@ impl MessagesBuilder {
         self
     }
 
-    /// Enables or disables the prompt cache. Default: `true`. A write costs 25 % more than the input,
-    /// and a read 90 % less.
+    /// Enables or disables the prompt cache. Default: `true`. A write costs more than other input, and
+    /// a read much less: see the prices of the model.
     ///
     /// Each request writes its tools, its instructions and its messages to the cache, and reads what
     /// an earlier request has written. There are at most four breakpoints: the last tool, the last

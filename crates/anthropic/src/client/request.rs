@@ -140,9 +140,7 @@ fn output_format(api: &MessagesApi, request: &ChatRequest) -> (Option<OutputForm
         }
         ResponseFormat::JsonSchema { name, schema } => {
             let sent = ResponseSchema::of(schema, name, api.schema_options());
-            let is_accepted =
-                sent.is_strict() && api.profile.supports_json_schema && !api.encoding.cites_documents;
-            if is_accepted {
+            if api.accepts_schema(&sent) {
                 return (Some(OutputFormat { r#type: "json_schema", schema: sent.json().to_owned() }), None);
             }
             let text = format!(

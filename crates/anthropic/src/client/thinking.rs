@@ -95,8 +95,8 @@ impl WireThinking {
             _ if forces_call && !request.tools.is_empty() => None,
             Thinking::Adaptive => Some(Self::Adaptive),
             Thinking::Budget(_) if conversation.continues_unthought_calls() => None,
-            // The budget is less than `max_tokens`.
-            Thinking::Budget(budget) => Some(budget.min(max_tokens.saturating_sub(1)))
+            // The budget is less than `max_tokens`. A small limit leaves half of it for the answer.
+            Thinking::Budget(budget) => Some(if budget < max_tokens { budget } else { max_tokens / 2 })
                 .filter(|budget| *budget >= MIN_BUDGET)
                 .map(|budget_tokens| Self::Enabled { budget_tokens }),
         }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 use serde_json::{Map, Value, json, value::RawValue, value::to_raw_value};
 
 use super::MessagesApi;
-use crate::format::{EncodedTool, cached_tools, placeholder, with_member};
+use crate::format::{EncodedTool, cached_tools, kind_of, markers_of, placeholder, with_member};
 
 /// The number of tools that the model sees without a search, if the others are deferred. The tools
 /// are those at the start of the list, so that the choice never changes.
@@ -59,6 +59,7 @@ impl<'a> ToolFields<'a> {
             hosted.push(json!({"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}));
         }
         let mut hosted: Vec<_> = hosted.iter().filter_map(|tool| to_raw_value(tool).ok()).collect();
+        hosted.extend(api.missing_found_tools(request));
         let mut tool_choice = WireToolChoice::new(request);
         if own.is_empty() && hosted.is_empty() {
             hosted = called_tools(request);
@@ -201,9 +202,32 @@ fn called_tools(request: &ChatRequest) -> Vec<Box<RawValue>> {
 }
 
 impl MessagesApi {
+    /// Returns the blocks in the provider data of the replies in `request`.
+    fn earlier_blocks<'a>(&'a self, request: &'a ChatRequest) -> impl Iterator<Item = &'a Value> {
+        let replies = request.messages.iter().filter_map(|message| match message.body() {
+            MessageBody::Assistant(reply) => Some(reply),
+            _ => None,
+        });
+        replies.flat_map(|reply| markers_of(reply, &self.encoding.origin))
+    }
+
+    /// Returns placeholders for the tools that an earlier search has found, and that are not in the
+    /// list any more. The API rejects a result of a search with an unknown tool.
+    fn missing_found_tools(&self, request: &ChatRequest) -> Vec<Box<RawValue>> {
+        let results =
+            self.earlier_blocks(request).filter(|block| kind_of(block) == "tool_search_tool_result");
+        let references = results.filter_map(|block| block.pointer("/content/tool_references")?.as_array());
+        let names = references.flatten().filter_map(|reference| reference.get("tool_name")?.as_str());
+        let missing: BTreeSet<_> = names.filter(|name| request.tools.get(name).is_none()).collect();
+        missing.into_iter().map(placeholder).collect()
+    }
+
     /// Returns the header with the betas that `request` needs, and those of the program.
     pub(super) fn beta_headers(&self, request: &ChatRequest) -> Vec<(&'static str, String)> {
-        let uses_mcp = request.hosted_tools.iter().any(|tool| matches!(tool, HostedTool::McpServer(_)));
+        let has_server = request.hosted_tools.iter().any(|tool| matches!(tool, HostedTool::McpServer(_)));
+        // The blocks of earlier calls are a part of the beta too.
+        let has_block = || self.earlier_blocks(request).any(|block| kind_of(block).starts_with("mcp_tool"));
+        let uses_mcp = has_server || has_block();
         let own = self.settings.beta.as_ref().map(SecretString::expose_secret);
         let betas: Vec<_> = own.into_iter().chain([MCP_BETA]).collect();
         if uses_mcp { vec![("anthropic-beta", betas.join(","))] } else { Vec::new() }

@@ -29,7 +29,8 @@ fn encode_image(piece: &Content, options: &EncodingOptions) -> Option<Value> {
     if !options.sends_images {
         return None;
     }
-    if let Some(url) = remote_image_url(piece) {
+    // The API fetches only `https:` URLs.
+    if let Some(url) = remote_image_url(piece).filter(|url| url.starts_with("https://")) {
         return Some(json!({"type": "image", "source": {"type": "url", "url": url}}));
     }
     let Content::Image { data, media_type } = piece else { return None };

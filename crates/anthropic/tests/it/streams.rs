@@ -164,12 +164,16 @@ async fn paused_reply_is_continued() {
     assert_eq!(kinds(&requests[5].body), ["thinking", "text", "server_tool_use", "web_search_tool_result"]);
 }
 
-/// A reply that never ends is returned after 10 continuations.
+/// A reply that never ends is an error after 10 continuations, whole and streamed.
 #[tokio::test]
 async fn continuations_are_limited() {
     let part = message(json!([{"type": "text", "text": "x"}]), "pause_turn");
     let server = Server::with_replies((0..12).map(|_| ok_reply(&part))).await;
-    let reply = server.model().chat(&hello()).await.unwrap();
-    assert_eq!(reply.finish_reason, FinishReason::Other("pause_turn".to_owned()));
-    assert_eq!((server.take_requests().len(), reply.usage.requests), (11, 11));
+    let error = server.model().chat(&hello()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the reply was cut: the server paused it more than 10 times");
+    assert_eq!(server.take_requests().len(), 11);
+    let server = Server::with_replies((0..12).map(|_| stream_reply(&events_of(&part)))).await;
+    let error = server.model().stream(&hello()).try_collect::<Vec<_>>().await.unwrap_err();
+    let ModelError::Truncated { partial, .. } = error else { panic!("{error:?}") };
+    assert!(partial.text().starts_with('x') && partial.provider_data.is_empty());
 }

@@ -24,7 +24,7 @@ fn with_settings(settings: ChatSettings) -> ChatRequest {
 #[tokio::test]
 async fn thinking_is_sent_if_the_api_accepts_it() {
     let warm = ChatSettings { temperature: Some(0.5), top_p: Some(0.9), ..ChatSettings::default() };
-    let short = ChatSettings { max_tokens: Some(2_000), ..ChatSettings::default() };
+    let short = ChatSettings { max_tokens: Some(3_000), ..ChatSettings::default() };
     let tiny = ChatSettings { max_tokens: Some(1_000), ..ChatSettings::default() };
     let budget = Thinking::Budget(30_000);
     let forced = ChatRequest { tool_choice: ToolChoice::Required, ..with_settings(ChatSettings::default()) };
@@ -43,7 +43,7 @@ async fn thinking_is_sent_if_the_api_accepts_it() {
         {"type":"disabled"} 32000 - -
         {"type":"disabled"} 32000 0.5 -
         {"type":"enabled","budget_tokens":30000} 38192 - -
-        {"type":"enabled","budget_tokens":1999} 2000 - -
+        {"type":"enabled","budget_tokens":1500} 3000 - -
         - 1000 - -
         - 38192 - -
         - 32000 - -"#]]

@@ -64,7 +64,8 @@ pub struct FileSearch {
     pub max_results: Option<u32>,
 }
 
-/// An MCP server that a provider connects to. The debug output does not contain the token.
+/// An MCP server that a provider connects to. The debug output contains neither the token nor the
+/// query of the URL.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostedMcpServer {
@@ -84,7 +85,7 @@ impl fmt::Debug for HostedMcpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostedMcpServer")
             .field("name", &self.name)
-            .field("url", &self.url)
+            .field("url", &self.url.split('?').next().unwrap_or_default())
             .field("allowed_tools", &self.allowed_tools)
             .finish_non_exhaustive()
     }

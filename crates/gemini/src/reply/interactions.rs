@@ -7,7 +7,9 @@ use haft_core::{
     limits::REPLY_CALLS,
     model::{
         CallPiece, ChatResponse, ModelError,
-        adapter::{EventSink, Origin, PieceKind, ReplyAccumulator, decode_error, excerpt, in_band_error},
+        adapter::{
+            EventSink, FinishKind, Origin, PieceKind, ReplyAccumulator, decode_error, excerpt, in_band_error,
+        },
     },
 };
 use serde_json::{Value, json, value::RawValue};
@@ -302,7 +304,13 @@ impl InteractionsAccumulator {
     }
 
     pub(super) fn finish(mut self, sink: &mut EventSink<'_>) -> Result<ChatResponse, ModelError> {
+        let is_cut = self.reply.finish_state.kind() == FinishKind::Limit;
         for place in 0..self.steps.len() {
+            // The arguments of a call that a limit has cut would be an empty object.
+            let is_call = |step: &OpenStep| step.kind == StepKind::Call && !step.has_arguments;
+            if is_cut && self.steps.get(place).is_some_and(|step| !step.is_finished && is_call(step)) {
+                continue;
+            }
             self.finish_step(place, sink)?;
         }
         self.reply.flush(sink)?;

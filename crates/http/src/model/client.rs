@@ -2,13 +2,18 @@ use std::fmt;
 
 use futures::TryFutureExt as _;
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
-use haft_core::model::{
-    ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile,
-    adapter::{ResponseSchemaOptions, StructuredOutput},
+use haft_core::{
+    message::{AssistantMessage, ProviderData},
+    model::{
+        ChatEvent, ChatRequest, ChatResponse, HostedTool, ModelError, ModelProfile,
+        adapter::{ResponseSchemaOptions, StructuredOutput},
+    },
 };
+use reqwest::header::HeaderMap;
+use secrecy::SecretString;
 use tracing::{Instrument as _, Span, field};
 
-use super::{Connection, ReplyStream, RequestTimer, StreamAccumulator};
+use super::{Connection, ReplyStream, RequestTimer, Secrets, StreamAccumulator};
 
 /// The parts of a model client that differ between APIs: the bodies of requests and the assembly of
 /// replies. A [`ModelClient`] provides everything else.
@@ -21,6 +26,13 @@ pub trait ModelApi: Send + Sync {
 
     /// Returns the name and the capabilities of the model.
     fn profile(&self) -> &ModelProfile;
+
+    /// Returns `true` if `request` is sent with its response schema. If not, the schema is stated in
+    /// another way, and the reply is not converted.
+    fn sends_response_schema(&self, request: &ChatRequest) -> bool {
+        let _ = request;
+        true
+    }
 
     /// Returns the restrictions that the server imposes on response schemas.
     fn response_schema_options(&self) -> ResponseSchemaOptions;
@@ -97,7 +109,8 @@ impl<A: ModelApi> ModelClient<A> {
         let span = self.start_span();
         let timer = self.connection.start_timer();
         let attempt = || async {
-            let (_, response) = self.api.send(&self.connection, request, false, &timer).await?;
+            let sent = self.api.send(&self.connection, request, false, &timer).await;
+            let (_, response) = sent.map_err(|error| without_tokens(request, error))?;
             response.ok_or(ModelError::EmptyResponse)
         };
         let whole = async {
@@ -110,10 +123,10 @@ impl<A: ModelApi> ModelClient<A> {
                 // future of every request.
                 response = Box::pin(self.resume(request, &response, false, &timer)).await?.1;
             }
-            Ok(response)
+            if self.api.is_paused(&response) { Err(paused_error(response)) } else { Ok(response) }
         };
         let reply = whole.instrument(span.clone()).await;
-        let response = match StructuredOutput::new(request, self.api.response_schema_options()) {
+        let response = match self.structured_output(request) {
             None => reply?,
             Some(structured) => {
                 let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
@@ -136,14 +149,14 @@ impl<A: ModelApi> ModelClient<A> {
         let reading = span.clone();
         let opening = async move {
             let attempt = || async {
-                let (reply, _) = self.api.send(&self.connection, request, true, &timer).await?;
-                Ok(reply)
+                let sent = self.api.send(&self.connection, request, true, &timer).await;
+                Ok(sent.map_err(|error| without_tokens(request, error))?.0)
             };
             let reply = self.connection.with_retries(&timer, attempt).await?;
             Ok(self.stream_events(request, reply, timer, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
-        match StructuredOutput::new(request, self.api.response_schema_options()) {
+        match self.structured_output(request) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }
@@ -196,7 +209,11 @@ impl<A: ModelApi> ModelClient<A> {
         state: &mut StreamState<A::Accumulator>,
     ) -> Result<Option<ChatEvent>, ModelError> {
         loop {
-            let event = state.reply.next().await.map_err(|error| self.connection.redact(error))?;
+            let event = state
+                .reply
+                .next()
+                .await
+                .map_err(|error| without_tokens(request, self.connection.redact(error)))?;
             match event {
                 Some(ChatEvent::Finished(paused))
                     if state.resumptions < MAX_RESUMPTIONS && self.api.is_paused(&paused) =>
@@ -205,9 +222,17 @@ impl<A: ModelApi> ModelClient<A> {
                     let rest = Box::pin(self.resume(request, &paused, true, &state.timer));
                     *state.reply = rest.await?.0;
                 }
+                Some(ChatEvent::Finished(paused)) if self.api.is_paused(&paused) => {
+                    return Err(paused_error(*paused));
+                }
                 event => return Ok(event),
             }
         }
+    }
+
+    fn structured_output(&self, request: &ChatRequest) -> Option<StructuredOutput> {
+        let is_sent = self.api.sends_response_schema(request);
+        is_sent.then(|| StructuredOutput::new(request, self.api.response_schema_options())).flatten()
     }
 
     fn start_span(&self) -> Span {
@@ -233,6 +258,24 @@ struct StreamState<A> {
     timer: Box<RequestTimer>,
     /// The number of requests for the rest of the reply.
     resumptions: usize,
+}
+
+/// Returns the error for a reply that the server still pauses after [`MAX_RESUMPTIONS`]. Its calls of
+/// hosted tools may have no results, so its provider data is never sent back.
+fn paused_error(paused: ChatResponse) -> ModelError {
+    let reason = format!("the server paused it more than {MAX_RESUMPTIONS} times");
+    let partial = AssistantMessage { provider_data: ProviderData::default(), ..paused.message };
+    ModelError::Truncated { reason, partial: Box::new(partial) }
+}
+
+/// Replaces the tokens of the hosted MCP servers of `request` in the text of `error`.
+fn without_tokens(request: &ChatRequest, error: ModelError) -> ModelError {
+    let token = |tool: &HostedTool| match tool {
+        HostedTool::McpServer(server) => server.token.clone().map(SecretString::from),
+        _ => None,
+    };
+    let tokens: Vec<_> = request.hosted_tools.iter().filter_map(token).collect();
+    if tokens.is_empty() { error } else { Secrets::new(&HeaderMap::new(), &[], &tokens).redact(error) }
 }
 
 /// Creates the span of a model request, with the attributes of OpenTelemetry's semantic

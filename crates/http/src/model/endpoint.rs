@@ -1,6 +1,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use haft_core::model::ModelError;
 use reqwest::{
     Client, Method, Request, Url,
@@ -14,6 +16,8 @@ use super::{BuildError, Secrets};
 pub(super) struct Endpoint {
     /// The base URL, with its query but without credentials.
     url: Url,
+    /// The first requested path and its URL, because most clients have one path.
+    first: OnceLock<(String, Url)>,
     address: String,
     headers: HeaderMap,
     secrets: Secrets,
@@ -75,7 +79,7 @@ impl Endpoint {
         all_headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let url = request.url().clone();
         let address = url.origin().ascii_serialization();
-        Ok(Self { url, address, headers: all_headers, secrets })
+        Ok(Self { url, first: OnceLock::new(), address, headers: all_headers, secrets })
     }
 
     /// Returns the scheme, host and port of the server, for error messages and spans.
@@ -92,6 +96,11 @@ impl Endpoint {
 
     /// Returns the URL of `path`, which is relative to the base URL and can have a query.
     fn url_of(&self, path: &str) -> Url {
+        let (first, url) = self.first.get_or_init(|| (path.to_owned(), self.build_url(path)));
+        if first == path { url.clone() } else { self.build_url(path) }
+    }
+
+    fn build_url(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let mut url = self.url.clone();
         url.set_path(&format!("{}{path}", self.url.path().trim_end_matches('/')));

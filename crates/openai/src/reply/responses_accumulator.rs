@@ -6,7 +6,7 @@ use std::mem::replace;
 
 use haft_core::{
     limits::REPLY_CALLS,
-    message::AssistantMessage,
+    message::{AssistantMessage, HostedCall},
     model::{
         CallPiece, ChatResponse, ModelError,
         adapter::{EventSink, FinishKind, Origin, ReplyAccumulator, in_band_error},
@@ -325,6 +325,12 @@ impl ResponsesAccumulator {
             let calls = (0..).zip(&items).filter_map(|(place, _)| accumulator.calls.id_of(place));
             let calls: Value = calls.map(Value::from).collect();
             data.insert("stored".to_owned(), json!({"id": id, "after": digest, "calls": calls}));
+        }
+        // OpenAI bills the searches, and does not report their number.
+        let is_billed = |call: &&HostedCall| matches!(call.tool.as_str(), "web_search" | "file_search");
+        let billed = accumulator.hosted_calls().iter().filter(is_billed).count();
+        if let Some(usage) = &mut accumulator.usage {
+            usage.hosted_tool_requests = u64::try_from(billed).unwrap_or(u64::MAX);
         }
         if !data.is_empty() {
             accumulator.provider_data.insert(RESPONSES_DATA_KEY, origin.add_to(data));
