@@ -5,6 +5,7 @@ mod chat_completions;
 mod connection;
 mod error_reply;
 mod gemini;
+mod interactions;
 mod reply;
 mod requirement;
 mod responses;
@@ -25,13 +26,15 @@ pub use requirement::Requirement;
 
 use connection::Request;
 
-/// A scripted server of the Chat Completions API, the Responses API, Anthropic's Messages API and
-/// Gemini's `generateContent` on the loopback interface. The path of a request selects the API.
+/// A scripted server of the Chat Completions API, the Responses API, Anthropic's Messages API, and
+/// Gemini's `generateContent` and Interactions on the loopback interface. The path of a request
+/// selects the API.
 ///
 /// Each HTTP request receives the next [`Reply`] of the script, streamed if its body contains
-/// `"stream": true` or its path ends with `:streamGenerateContent`. A [`Fault`] changes how a reply is sent, an [`ErrorKind`] replaces it by an
-/// error, and a [`Requirement`] rejects requests as a strict server does. All of them were reported
-/// of real servers, so a program that passes its tests with them works with more than one server.
+/// `"stream": true` or its path ends with `:streamGenerateContent`. A [`Fault`] changes how a reply
+/// is sent, an [`ErrorKind`] replaces it by an error, and a [`Requirement`] rejects requests as a
+/// strict server does. All of them were reported of real servers, so a program that passes its tests
+/// with them works with more than one server.
 ///
 /// The server has its own threads and needs no runtime. Dropping it closes its port. An open
 /// connection ends when the client closes it.

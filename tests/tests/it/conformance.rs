@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use haft_core::{Schema, ToolExt as _, Toolset, model::ModelProfile, tool};
+use haft_anthropic::Messages;
+use haft_core::{ChatModel, Schema, ToolExt as _, Toolset, model::ModelProfile, tool};
+use haft_gemini::Gemini;
 use haft_mcp::McpSource;
 use haft_middleware::AgentExt as _;
-use haft_openai::ChatCompletions;
+use haft_openai::{ChatCompletions, Responses};
 use haft_react::{
     JsonReact, ReactAgent, Router,
     router::{Route, RouteTable},
@@ -58,14 +60,33 @@ async fn mcp_source_and_its_tools_conform() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_model_conforms() {
+async fn http_models_conform() {
     let call = || Reply::calls([("call_1", "get_weather", r#"{"city":"Paris"}"#)]);
-    let replies =
-        [Reply::text("Hello."), Reply::text("Hello."), call(), call(), Reply::text(r#"{"city":"Paris"}"#)];
-    let greetings = (0..10).map(|_| Reply::text("Hello."));
-    let server = ModelServer::start(replies.into_iter().chain(greetings)).unwrap();
-    let model = ChatCompletions::builder("scripted").base_url(server.base_url()).build().unwrap();
-    conformance::model(model).assume_deterministic().await.assert_conforms();
+    let server = || {
+        let replies = [
+            Reply::text("Hello."),
+            Reply::text("Hello."),
+            call(),
+            call(),
+            Reply::text(r#"{"city":"Paris"}"#),
+        ];
+        let greetings = (0..10).map(|_| Reply::text("Hello."));
+        ModelServer::start(replies.into_iter().chain(greetings)).unwrap()
+    };
+    let chat = server();
+    check(ChatCompletions::builder("scripted").base_url(chat.base_url()).build().unwrap()).await;
+    let responses = server();
+    check(Responses::builder("scripted").base_url(responses.base_url()).build().unwrap()).await;
+    let anthropic = server();
+    check(Messages::builder("claude-sonnet-4-5").base_url(anthropic.origin()).build().unwrap()).await;
+    for api in [haft_gemini::Api::GenerateContent, haft_gemini::Api::Interactions] {
+        let gemini = server();
+        check(Gemini::builder("gemini-3-flash").api(api).base_url(gemini.origin()).build().unwrap()).await;
+    }
+
+    async fn check(model: impl ChatModel + 'static) {
+        conformance::model(model).assume_deterministic().await.assert_conforms();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

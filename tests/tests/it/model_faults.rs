@@ -36,10 +36,11 @@ enum Api {
     Responses,
     Anthropic,
     Gemini,
+    Interactions,
 }
 
 /// The ways to get a reply.
-const FORMS: [(Api, bool); 8] = [
+const FORMS: [(Api, bool); 10] = [
     (Api::ChatCompletions, false),
     (Api::ChatCompletions, true),
     (Api::Responses, false),
@@ -48,6 +49,8 @@ const FORMS: [(Api, bool); 8] = [
     (Api::Anthropic, true),
     (Api::Gemini, false),
     (Api::Gemini, true),
+    (Api::Interactions, false),
+    (Api::Interactions, true),
 ];
 
 fn timeouts() -> Timeouts {
@@ -72,15 +75,19 @@ fn model(api: Api, server: &ModelServer) -> Arc<dyn ChatModel> {
                 .build()
                 .unwrap(),
         ),
-        Api::Gemini => Arc::new(
-            Gemini::builder("test")
-                .base_url(server.origin())
-                .timeouts(timeouts())
-                .first_retry_wait(Duration::from_millis(1))
-                .build()
-                .unwrap(),
-        ),
+        Api::Gemini => Arc::new(gemini(haft_gemini::Api::GenerateContent, server)),
+        Api::Interactions => Arc::new(gemini(haft_gemini::Api::Interactions, server)),
     }
+}
+
+fn gemini(api: haft_gemini::Api, server: &ModelServer) -> Gemini {
+    Gemini::builder("test")
+        .api(api)
+        .base_url(server.origin())
+        .timeouts(timeouts())
+        .first_retry_wait(Duration::from_millis(1))
+        .build()
+        .unwrap()
 }
 
 /// Runs an agent on `server` and describes the outcome: the answer or the error, the number of
@@ -122,15 +129,20 @@ fn calls_with_results(request: &Value) -> usize {
         let kind = &item["type"];
         item["role"] == "tool"
             || kind == "function_call_output"
+            || kind == "function_result"
             || kind == "tool_result"
             || !item["functionResponse"].is_null()
     };
     let results = items.iter().chain(parts()).filter(is_result).count();
     let functions = items.iter().flat_map(|item| item["tool_calls"].as_array()).flatten();
+    let json = |arguments: &Value| match arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap(),
+        object => object.clone(),
+    };
     let texts = functions
         .map(|call| &call["function"])
         .chain(items.iter().filter(|item| item["type"] == "function_call"))
-        .map(|call| (&call["name"], serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap()));
+        .map(|call| (&call["name"], json(&call["arguments"])));
     let objects =
         parts().filter(|part| part["type"] == "tool_use").map(|call| (&call["name"], call["input"].clone()));
     let gemini = parts().filter(|part| !part["functionCall"].is_null()).map(|part| {
@@ -185,10 +197,13 @@ async fn unreadable_replies_run_no_call() {
         NameMissing, ChatCompletions whole: the model's reply cannot be read: a call in it has no name; requests 3, results 0
         ArgumentsCut, ChatCompletions whole: the reply was cut: a limit of tokens stopped it inside the call of "add"; requests 3, results 0
         ArgumentsCut, Gemini whole: the reply was cut: it reached the limit of tokens of one reply; requests 1, results 0
+        ArgumentsCut, Interactions streamed: the reply was cut: a limit of tokens stopped it inside the call of "add"; requests 3, results 0
         CallsMissing, ChatCompletions whole: the model gave an empty reply; requests 12, results 0
         CallsMissing, Gemini whole: the model's server could not use the reply of the model: the server could not use it (MALFORMED_FUNCTION_CALL); requests 3, results 0
+        CallsMissing, Interactions whole: the model gave an empty reply; requests 12, results 0
         ChoicesEmpty, ChatCompletions whole: the model gave an empty reply; requests 12, results 0
         ChoicesEmpty, Gemini streamed: the reply was cut: the connection was closed early; requests 12, results 0
+        ChoicesEmpty, Interactions whole: the model gave an empty reply; requests 12, results 0
         BodyCut, ChatCompletions whole: the reply was cut: EOF while parsing a string at line 1 column 182; requests 12, results 0
         BodyCut, ChatCompletions streamed: the reply was cut: the connection was closed early; requests 3, results 0
         BodyCut, Responses whole: the reply was cut: EOF while parsing a string at line 1 column 164; requests 12, results 0
@@ -197,6 +212,8 @@ async fn unreadable_replies_run_no_call() {
         BodyCut, Anthropic streamed: the reply was cut: the connection was closed early; requests 3, results 0
         BodyCut, Gemini whole: the reply was cut: EOF while parsing a string at line 1 column 143; requests 12, results 0
         BodyCut, Gemini streamed: the reply was cut: the connection was closed early; requests 12, results 0
+        BodyCut, Interactions whole: the reply was cut: EOF while parsing a string at line 1 column 131; requests 12, results 0
+        BodyCut, Interactions streamed: the reply was cut: the connection was closed early; requests 3, results 0
         ConnectionCut, ChatCompletions whole: the reply was cut: end of file before message length reached; requests 12, results 0
         ConnectionCut, ChatCompletions streamed: the reply was cut: end of file before message length reached; requests 3, results 0
         ConnectionCut, Responses whole: the reply was cut: end of file before message length reached; requests 12, results 0
@@ -204,6 +221,7 @@ async fn unreadable_replies_run_no_call() {
         ConnectionCut, Anthropic whole: the reply was cut: end of file before message length reached; requests 12, results 0
         ConnectionCut, Anthropic streamed: the reply was cut: end of file before message length reached; requests 3, results 0
         ConnectionCut, Gemini whole: the reply was cut: end of file before message length reached; requests 12, results 0
+        ConnectionCut, Interactions streamed: the reply was cut: end of file before message length reached; requests 3, results 0
         Stalled, ChatCompletions whole: timed out after 100ms waiting for more of the reply; requests 1, results 0
     "#]].assert_eq(&table);
 }
@@ -216,6 +234,7 @@ async fn unreadable_reply_is_asked_for_again() {
         NameMissing, ChatCompletions whole: It is 42.; requests 3, results 1
         ArgumentsCut, ChatCompletions whole: It is 42.; requests 3, results 1
         ArgumentsCut, Gemini whole: the reply was cut: it reached the limit of tokens of one reply; requests 1, results 0
+        ArgumentsCut, Interactions streamed: It is 42.; requests 3, results 1
         CallsMissing, ChatCompletions whole: It is 42.; requests 3, results 1
         ChoicesEmpty, ChatCompletions whole: It is 42.; requests 3, results 1
         BodyCut, ChatCompletions whole: It is 42.; requests 3, results 1

@@ -129,8 +129,9 @@ impl InteractionsAccumulator {
         Ok(())
     }
 
+    /// Returns the place of the step of an event. An event without index belongs to the last step.
     fn find(&self, index: Option<i64>) -> Option<usize> {
-        self.steps.iter().rposition(|step| index.is_some() && step.index == index)
+        self.steps.iter().rposition(|step| index.is_none() || step.index == index)
     }
 
     fn start_step(

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error_reply::{ErrorKind, ErrorPlace, Gateway, error_body};
 use super::reply::{Content, Fault, Reply};
-use super::{anthropic, chat_completions, gemini, responses};
+use super::{anthropic, chat_completions, gemini, interactions, responses};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -26,6 +26,7 @@ enum Api {
     Responses,
     Anthropic,
     Gemini,
+    Interactions,
 }
 
 struct Response {
@@ -60,6 +61,8 @@ impl Request {
             Api::Anthropic
         } else if path.contains("generatecontent") {
             Api::Gemini
+        } else if path.ends_with("/interactions") {
+            Api::Interactions
         } else {
             Api::ChatCompletions
         }
@@ -118,7 +121,7 @@ fn response(request: &Request, reply: &Reply) -> Option<Response> {
         }
         Content::Error { kind, place, gateway } if request.is_streamed() => {
             let text = if *place == ErrorPlace::Stream { api.text_events() } else { Vec::new() };
-            let events: Vec<_> = text.into_iter().chain([api.error_body(*kind, *gateway)]).collect();
+            let events: Vec<_> = text.into_iter().chain([api.error_event(*kind, *gateway)]).collect();
             return Some(api.event_stream(&events, reply.fault));
         }
         Content::Error { kind, gateway, .. } => (200, api.error_body(*kind, *gateway).to_string()),
@@ -138,6 +141,7 @@ impl Api {
             Self::Responses => responses::whole_body(content, fault),
             Self::Anthropic => anthropic::whole_body(content, fault),
             Self::Gemini => gemini::whole_body(content, fault),
+            Self::Interactions => interactions::whole_body(content, fault),
         }
     }
 
@@ -147,6 +151,7 @@ impl Api {
             Self::Responses => responses::events(content, fault),
             Self::Anthropic => anthropic::events(content, fault),
             Self::Gemini => gemini::events(content, fault),
+            Self::Interactions => interactions::events(content, fault),
         }
     }
 
@@ -156,6 +161,7 @@ impl Api {
             Self::Responses => vec![responses::text_event()],
             Self::Anthropic => anthropic::text_events(),
             Self::Gemini => vec![gemini::text_event()],
+            Self::Interactions => interactions::text_events(),
         }
     }
 
@@ -163,9 +169,18 @@ impl Api {
     fn error_body(self, kind: ErrorKind, gateway: Option<Gateway>) -> Value {
         match (self, gateway) {
             (Self::Anthropic, None) => anthropic::error_body(kind),
-            (Self::Gemini, None) => gemini::error_body(kind),
+            (Self::Gemini | Self::Interactions, None) => gemini::error_body(kind),
             _ => error_body(kind, gateway),
         }
+    }
+
+    /// Returns the event of a stream with the error.
+    fn error_event(self, kind: ErrorKind, gateway: Option<Gateway>) -> Value {
+        let mut event = self.error_body(kind, gateway);
+        if let Self::Interactions = self {
+            event["event_type"] = Value::from("error");
+        }
+        event
     }
 
     fn error_status(self, kind: ErrorKind, gateway: Option<Gateway>) -> u16 {
@@ -189,14 +204,18 @@ impl Api {
             }
             body += &format!("data:{space}{event}{end}{end}");
         };
-        let is_named = matches!(self, Self::Anthropic);
+        let name_field = match self {
+            Self::Anthropic => Some("type"),
+            Self::Interactions => Some("event_type"),
+            _ => None,
+        };
         for event in events {
             if fault == Some(Fault::NullEvents) {
                 add(&"null", None);
             }
-            add(event, event.get("type").and_then(Value::as_str).filter(|_| is_named));
+            add(event, name_field.and_then(|field| event.get(field)?.as_str()));
         }
-        let has_done = matches!(self, Self::ChatCompletions | Self::Responses);
+        let has_done = matches!(self, Self::ChatCompletions | Self::Responses | Self::Interactions);
         if has_done && fault != Some(Fault::DoneMissing) {
             add(&"[DONE]", None);
         }
