@@ -60,7 +60,7 @@ fn tag(api: Api) -> &'static str {
     }
 }
 
-/// All orders of three different APIs.
+/// All sequences of three APIs.
 fn orders() -> impl Iterator<Item = [Api; 3]> {
     let all = Api::ALL;
     all.into_iter().flat_map(move |first| {
