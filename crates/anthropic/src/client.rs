@@ -219,10 +219,10 @@ impl MessagesApi {
             let body = Body::new(self, request, &conversation, omitted)?.for_reply(is_streamed);
             let error = match connection.post_with_headers(PATH, &headers, &body, timer).await {
                 Ok(reply) => {
-                    let mut reply = ReplyStream::new(reply, ReplyBuilder::new(&self.encoding, paused)?);
-                    let response = reply.begin(is_streamed).await?;
+                    let builder = ReplyBuilder::new(&self.encoding, paused)?;
+                    let reply = ReplyStream::open(reply, builder, is_streamed).await?;
                     self.rejected.add(omitted);
-                    return Ok((reply, response));
+                    return Ok(reply);
                 }
                 Err(rejection) => rejection.error,
             };

@@ -135,18 +135,15 @@ impl<A: Api> ModelApi for Client<A> {
         loop {
             let (body, accumulator) = A::build_request(self, request, &mut variant);
             let rejection = match connection.post(A::PATH, &body, timer).await {
-                Ok(reply) => {
-                    let mut reply = ReplyStream::new(reply, accumulator());
-                    match reply.begin(is_streamed).await {
-                        Ok(response) => {
-                            if let Some(rejected) = rejected {
-                                self.api.remember_rejected(&variant, &rejected);
-                            }
-                            return Ok((reply, response));
+                Ok(reply) => match ReplyStream::open(reply, accumulator(), is_streamed).await {
+                    Ok(reply) => {
+                        if let Some(rejected) = rejected {
+                            self.api.remember_rejected(&variant, &rejected);
                         }
-                        Err(error) => error.into(),
+                        return Ok(reply);
                     }
-                }
+                    Err(error) => error.into(),
+                },
                 Err(rejection) => ApiRejection::from(rejection),
             };
             let Some(next) = self.api.variant_without_rejected(&variant, &rejection) else {

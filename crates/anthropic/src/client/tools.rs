@@ -192,12 +192,8 @@ pub(super) fn mcp_servers<'a>(request: &'a ChatRequest) -> Vec<WireMcpServer<'a>
 /// Returns placeholders for the tools of earlier calls. The API rejects calls in a request without
 /// tools.
 fn called_tools(request: &ChatRequest) -> Vec<Box<RawValue>> {
-    let replies = request.messages.iter().filter_map(|message| match message.body() {
-        MessageBody::Assistant(reply) => Some(reply),
-        _ => None,
-    });
-    let names: BTreeSet<_> =
-        replies.flat_map(|reply| &reply.tool_calls).map(|call| valid_tool_name(&call.name)).collect();
+    let calls = request.messages.iter().flat_map(|message| message.tool_calls());
+    let names: BTreeSet<_> = calls.map(|call| valid_tool_name(&call.name)).collect();
     names.iter().map(|name| placeholder(name)).collect()
 }
 

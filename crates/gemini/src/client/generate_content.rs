@@ -67,9 +67,7 @@ impl ModelApi for GenerateContent {
         let path = if is_streamed { &self.stream_path } else { &self.path };
         let reply = connection.post(path, &body, timer).await.map_err(|rejection| rejection.error)?;
         let accumulator = GenerateContentAccumulator::new(self.settings.encoding.origin.clone());
-        let mut reply = ReplyStream::new(reply, accumulator);
-        let response = reply.begin(is_streamed).await?;
-        Ok((reply, response))
+        ReplyStream::open(reply, accumulator, is_streamed).await
     }
 }
 

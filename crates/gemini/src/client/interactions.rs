@@ -69,9 +69,7 @@ impl ModelApi for Interactions {
         let body = Body::new(&self.settings, request, is_streamed)?;
         let reply = connection.post(self.path, &body, timer).await.map_err(|rejection| rejection.error)?;
         let accumulator = InteractionsAccumulator::new(self.settings.encoding.origin.clone());
-        let mut reply = ReplyStream::new(reply, accumulator);
-        let response = reply.begin(is_streamed).await?;
-        Ok((reply, response))
+        ReplyStream::open(reply, accumulator, is_streamed).await
     }
 }
 

@@ -79,31 +79,31 @@ pub struct ReplyStream<A> {
 }
 
 impl<A: StreamAccumulator> ReplyStream<A> {
-    /// Creates the stream of the events in the body of `reply`.
-    pub fn new(reply: HttpReply, accumulator: A) -> Self {
-        let (parser, events) = (EventParser::default(), VecDeque::new());
-        Self {
-            reply,
-            parser,
-            accumulator,
-            events,
-            usage_deadline: None,
-            has_done_marker: false,
-            is_over: false,
-        }
-    }
-
-    /// Waits for the first event of a streamed reply, or reads the whole reply to a non-streamed
-    /// request.
+    /// Creates the stream of the events in the body of `reply`. Waits for the first event of a
+    /// streamed reply, or reads the whole reply to a non-streamed request and returns it.
     ///
     /// # Errors
     ///
     /// Fails if the reply is an error, is incomplete, or does not arrive in time.
-    pub async fn begin(&mut self, is_streamed: bool) -> Result<Option<ChatResponse>, ModelError> {
-        if is_streamed {
-            return self.wait_for_event().await.map(|()| None);
-        }
-        self.read_reply().await.map(Some)
+    pub async fn open(
+        reply: HttpReply,
+        accumulator: A,
+        is_streamed: bool,
+    ) -> Result<(Self, Option<ChatResponse>), ModelError> {
+        let mut stream = Self {
+            reply,
+            parser: EventParser::default(),
+            accumulator,
+            events: VecDeque::new(),
+            usage_deadline: None,
+            has_done_marker: false,
+            is_over: false,
+        };
+        let response = match is_streamed {
+            true => stream.wait_for_event().await.map(|()| None),
+            false => stream.read_reply().await.map(Some),
+        };
+        Ok((stream, response?))
     }
 
     /// Reads the whole reply to a non-streamed request. An event stream is also accepted, because
@@ -126,7 +126,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin).
+    /// As [`open`](Self::open).
     pub async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         self.wait_for_event().await?;
         Ok(self.events.pop_front())
