@@ -217,17 +217,21 @@ impl MessagesApi {
         let mut omitted = self.rejected.get();
         loop {
             let body = Body::new(self, request, &conversation, omitted)?.for_reply(is_streamed);
-            let error = match connection.post_with_headers(PATH, &headers, &body, timer).await {
+            let rejection = match connection.post_with_headers(PATH, &headers, &body, timer).await {
                 Ok(reply) => {
                     let builder = ReplyBuilder::new(&self.encoding, paused)?;
-                    let reply = ReplyStream::open(reply, builder, is_streamed).await?;
-                    self.rejected.add(omitted);
-                    return Ok(reply);
+                    match ReplyStream::open(reply, builder, is_streamed).await {
+                        Ok(reply) => {
+                            self.rejected.add(omitted);
+                            return Ok(reply);
+                        }
+                        Err(error) => error.into(),
+                    }
                 }
-                Err(rejection) => rejection.error,
+                Err(rejection) => rejection,
             };
-            let Some(next) = omitted.with_rejected(&error) else { return Err(error) };
-            let error = connection.redact(error);
+            let Some(next) = omitted.with_rejected(&rejection) else { return Err(rejection.error) };
+            let error = connection.redact(rejection.error);
             tracing::warn!(%error, "retrying without the parameter rejected by the model's server");
             omitted = next;
         }

@@ -15,6 +15,7 @@ mod event_parser;
 mod http_reply;
 mod options;
 mod reply_stream;
+mod request_error;
 mod retry;
 mod secrets;
 mod timeouts;
@@ -38,8 +39,9 @@ pub use self::{
     http_reply::{HttpReply, root_cause},
     options::{HttpOptions, KeyHeader},
     reply_stream::{ReplyStream, StreamAccumulator, USAGE_WAIT},
+    request_error::RequestError,
     retry::RetryPolicy,
     secrets::Secrets,
     timeouts::{RequestTimer, Timeouts},
-    transport::{HttpService, RequestError},
+    transport::HttpService,
 };

@@ -14,12 +14,14 @@ mod unsupported_params;
 use std::{mem::replace, sync::Arc};
 
 use haft_core::model::{ChatRequest, ChatResponse, ModelError, ModelProfile, adapter::ResponseSchemaOptions};
-use haft_http::model::{Connection, ModelApi, ModelClient, ReplyStream, RequestTimer, StreamAccumulator};
+use haft_http::model::{
+    Connection, ModelApi, ModelClient, ReplyStream, RequestError, RequestTimer, StreamAccumulator,
+};
 use serde::Serialize;
 
 use self::{
     builder::ClientSettings,
-    unsupported_params::{ApiRejection, OptionalParam, OptionalParams},
+    unsupported_params::{OptionalParam, OptionalParams},
 };
 use crate::format::{EncodingOptions, check_settings};
 
@@ -64,7 +66,7 @@ trait Api: Sized + Send + Sync {
     fn variant_without_rejected(
         &self,
         variant: &Self::Variant,
-        rejection: &ApiRejection,
+        rejection: &RequestError,
     ) -> Option<Self::Variant>;
 
     /// Remembers the parameter that caused the last rejection, so that later requests omit it from
@@ -144,7 +146,7 @@ impl<A: Api> ModelApi for Client<A> {
                     }
                     Err(error) => error.into(),
                 },
-                Err(rejection) => ApiRejection::from(rejection),
+                Err(rejection) => rejection,
             };
             let Some(next) = self.api.variant_without_rejected(&variant, &rejection) else {
                 return Err(rejection.error);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use haft_core::model::ModelError;
+use haft_http::model::RequestError;
 
 /// A set of optional parameters, which are omitted from a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,27 +20,14 @@ impl OptionalParams {
 
     /// Returns this set, extended by the parameter that `error` reports as unsupported. `None` if
     /// `error` is about something else, or the parameter is already omitted.
-    pub(super) fn with_rejected(self, error: &ModelError) -> Option<Self> {
+    pub(super) fn with_rejected(self, error: &RequestError) -> Option<Self> {
         const NAMES: [(&str, OptionalParams); 4] = [
             ("temperature", OptionalParams::TEMPERATURE),
             ("top_p", OptionalParams::TOP_P),
             ("thinking", OptionalParams::THINKING),
             ("effort", OptionalParams::EFFORT),
         ];
-        const MARKERS: [&str; 7] = [
-            "support",
-            "deprecated",
-            "removed",
-            "not permitted",
-            "not allowed",
-            "extra inputs",
-            "unavailable",
-        ];
-        let ModelError::Rejected { status: 400 | 404 | 422, body } = error else { return None };
-        let message = body.to_lowercase();
-        if !MARKERS.iter().any(|marker| message.contains(marker)) {
-            return None;
-        }
+        let message = error.unsupported()?;
         // The parameter is named first. The rest of the message can recommend another one.
         let named = NAMES.iter().filter(|(_, param)| !self.has(*param));
         let found = named.filter_map(|(name, param)| Some((message.find(name)?, param)));

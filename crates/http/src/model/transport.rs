@@ -13,7 +13,7 @@ use reqwest::{
 use serde::Serialize;
 use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
-use super::{HttpReply, RequestTimer, endpoint::Endpoint, root_cause};
+use super::{HttpReply, RequestError, RequestTimer, endpoint::Endpoint, root_cause};
 use crate::client::retry_after;
 
 /// The HTTP service that a user-supplied layer wraps. It sends an HTTP request and returns the
@@ -61,22 +61,6 @@ pub(super) struct Transport {
     middleware: Option<Arc<Mutex<HttpService>>>,
     /// The end of the message of a 404 error, such as a question about the base URL.
     not_found_hint: fn(&str) -> &'static str,
-}
-
-/// The error of an HTTP request, and the request parameter that the error names.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RequestError {
-    /// The error.
-    pub error: ModelError,
-    /// The `param` field of the error body, or an empty string.
-    pub param: String,
-}
-
-impl From<ModelError> for RequestError {
-    fn from(error: ModelError) -> Self {
-        Self { error, param: String::new() }
-    }
 }
 
 impl Transport {

@@ -8,14 +8,14 @@ use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
-use haft_http::model::ModelApi as _;
+use haft_http::model::{ModelApi as _, RequestError};
 use serde::Serialize;
 
 use self::request::Body;
 use super::{
     Api, Client, Model,
     builder::{BuildError, ModelBuilder},
-    unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
+    unsupported_params::{OptionalParam, OptionalParams, UnsupportedParams},
 };
 use crate::reply::ChatAccumulator;
 
@@ -188,9 +188,9 @@ impl Api for ChatCompletionsApi {
     fn variant_without_rejected(
         &self,
         variant: &RequestVariant,
-        rejection: &ApiRejection,
+        rejection: &RequestError,
     ) -> Option<RequestVariant> {
-        let message = rejection.message()?;
+        let message = rejection.rejection()?;
         let omitted = if rejects_user_after_tool(message) {
             variant.omitted.with_if_absent(OptionalParam::UserAfterTool)
         } else if !variant.uses_max_completion_tokens && message.contains("max_completion_tokens") {
@@ -199,7 +199,7 @@ impl Api for ChatCompletionsApi {
         } else if variant.uses_max_completion_tokens && rejection.rejects("max_completion_tokens") {
             variant.omitted.with_if_absent(OptionalParam::TokenLimitName)
         } else {
-            rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS)
+            variant.omitted.with_rejected(rejection, &OPTIONAL_PARAMS)
         };
         Some(self.variant_without(variant.is_streamed, omitted?))
     }

@@ -8,7 +8,7 @@ use haft_core::{
     ChatModel,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
-use haft_http::model::ModelApi as _;
+use haft_http::model::{ModelApi as _, RequestError};
 use serde::Serialize;
 
 use self::request::Body;
@@ -17,7 +17,7 @@ use super::{
     builder::{BuildError, ModelBuilder},
     profile::has_tool_search,
     provider::Provider,
-    unsupported_params::{ApiRejection, OptionalParam, OptionalParams, UnsupportedParams},
+    unsupported_params::{OptionalParam, OptionalParams, UnsupportedParams},
 };
 use crate::reply::ResponsesAccumulator;
 
@@ -249,9 +249,9 @@ impl Api for ResponsesApi {
     fn variant_without_rejected(
         &self,
         variant: &RequestVariant,
-        rejection: &ApiRejection,
+        rejection: &RequestError,
     ) -> Option<RequestVariant> {
-        let message = rejection.message()?.to_lowercase();
+        let message = rejection.rejection()?.to_lowercase();
         let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
         if variant.sends_previous_id
             && (is_about(&UNKNOWN_ID_MARKERS) || rejection.param == "previous_response_id")
@@ -262,7 +262,7 @@ impl Api for ResponsesApi {
             .omitted
             .with_if_absent(OptionalParam::EncryptedReasoning)
             .filter(|_| is_about(&["encrypted"]));
-        let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS));
+        let omitted = encrypted.or_else(|| variant.omitted.with_rejected(rejection, &OPTIONAL_PARAMS));
         Some(RequestVariant { omitted: omitted?, ..variant.clone() })
     }
 

@@ -1,10 +1,10 @@
 use haft_core::model::ModelError;
 
-use super::ApiRejection;
+use super::RequestError;
 
-fn rejection(body: &str, param: &str) -> ApiRejection {
+fn error(body: &str, param: &str) -> RequestError {
     let error = ModelError::Rejected { status: 400, body: body.to_owned() };
-    ApiRejection { error, param: param.to_owned() }
+    RequestError { error, param: param.to_owned() }
 }
 
 #[test]
@@ -16,9 +16,10 @@ fn unsupported_parameter_is_recognized_in_many_wordings() {
         ("Unrecognized request argument supplied: stop", ""),
         ("Model grok-4 does not support parameter stop.", ""),
         ("Argument not supported on this model: stop", ""),
+        ("`stop` is deprecated for this model.", ""),
         (r#"[{"type":"extra_forbidden","loc":["body","stop"]}]"#, ""),
     ] {
-        assert!(rejection(body, param).rejects("stop"), "{body}");
+        assert!(error(body, param).rejects("stop"), "{body}");
     }
 }
 
@@ -30,6 +31,6 @@ fn invalid_value_or_mere_mention_is_not_a_rejection() {
         ("Unsupported parameter: 'stop_token_ids'", "stop_token_ids"),
         ("Unknown model", "model"),
     ] {
-        assert!(!rejection(body, param).rejects("stop"), "{body}");
+        assert!(!error(body, param).rejects("stop"), "{body}");
     }
 }
