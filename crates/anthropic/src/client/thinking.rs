@@ -30,7 +30,9 @@ pub enum Thinking {
     Off,
     /// The model decides when and how much it thinks. Claude 4.6 and later.
     Adaptive,
-    /// The model thinks for at most this number of tokens, at least 1,024. Claude 3.7 to 4.6.
+    /// The model thinks for at most this number of tokens, at least 1,024. Claude 3.7 to 4.6. In a
+    /// request with a limit of at most this number, the budget is half of the limit, and the model
+    /// does not think if that is less than 1,024.
     Budget(u32),
 }
 

@@ -112,19 +112,21 @@ async fn manual_thinking_is_omitted_in_a_tool_loop_of_another_model() {
     assert!(fields("claude-sonnet-4-5", budget, &request(&messages)).await.starts_with("{"));
 }
 
-/// A parameter that the model rejects is omitted in a retry, and in later requests.
+/// A parameter that the model rejects is omitted in a retry, and in later requests. Some gateways send
+/// the error with status 200.
 #[tokio::test]
 async fn rejected_parameter_is_omitted() {
-    let rejection = |message: &str| {
+    let rejection = |status: &str, message: &str| {
         let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
-        crate::server::reply("400 Bad Request", "", &body.to_string())
+        crate::server::reply(status, "", &body.to_string())
     };
     let ok = ok_reply(&message(json!([{"type": "text", "text": "Hi"}]), "end_turn"));
     let server = Server::with_replies([
         rejection(
+            "400 Bad Request",
             "\"thinking.type.disabled\" is not supported for this model. Use \"output_config.effort\".",
         ),
-        rejection("`temperature` is deprecated for this model."),
+        rejection("200 OK", "`temperature` is deprecated for this model."),
         ok.clone(),
         ok,
     ])
